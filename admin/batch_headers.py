@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from typing import NamedTuple
-from uuid import UUID
 
 from ..protocol.errors import ErrorCode
 from ..protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ..protocol.records.batch import BatchHeader, check_crc, iter_headers
 from ..protocol.records.errors import BatchError
 from .errors import ResponseError
-from .session import Admin, Place
+from .places import Place
+from .session import Admin
 from .topics import described_topics
 
 _READ_COMMITTED = 1
@@ -22,6 +22,8 @@ FETCH_BYTES = 1 << 20
 #: Errors of a leader that moves; the limit of the time for it.
 _MOVING = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.FENCED_LEADER_EPOCH})
 _PATIENCE_S = 30.0
+#: Limit of the time in which a leader that throttles this client, or a slow remote store, gives the first batch.
+_EMPTY_S = 15.0
 _PAUSE_S = 0.2
 
 
@@ -33,24 +35,41 @@ class CheckedBatch(NamedTuple):
 
 
 class BatchHeaders:
-    """The batches of one partition."""
+    """The batches of one partition. `is_compacted`: it may have no batch at the end of its log any more."""
 
-    def __init__(self, admin: Admin, place: Place) -> None:
+    def __init__(self, admin: Admin, place: Place, *, is_compacted: bool = False) -> None:
         self._admin = admin
         self._place = place
         self._leader: tuple[int, bytes] | None = None
+        self._is_compacted = is_compacted
+        #: The lowest offset from which a compacted log has had no batch.
+        self._last_gap: int | None = None
 
     def read(self, offset: int) -> list[CheckedBatch]:
-        """The whole batches of one response, from the one that has `offset`. Raises ResponseError."""
-        deadline = time.monotonic() + _PATIENCE_S
+        """The whole batches of one response, from the one that has `offset`, which is below the end of the log. None only
+        from a compacted log. Raises ResponseError.
+        """
+        if self._last_gap is not None and offset >= self._last_gap:
+            return []
+        began = time.monotonic()
         while True:
             error, records = self._fetched(offset)
-            if not error:
-                return [*_checked(records)]
-            if error not in _MOVING or time.monotonic() > deadline:
-                raise ResponseError(f"{self._place[0]}-{self._place[1]}, offset {offset}", error)
+            waited_s = time.monotonic() - began
+            batches = [*_checked(records)] if not error else []
+            if batches:
+                return batches
+            if not error and waited_s > _EMPTY_S:
+                if not self._is_compacted:
+                    raise self._failure(offset, ErrorCode.REQUEST_TIMED_OUT, "the leader gives no records")
+                self._last_gap = offset
+                return []
+            if error and (error not in _MOVING or waited_s > _PATIENCE_S):
+                raise self._failure(offset, error)
             self._leader = None
             time.sleep(_PAUSE_S)
+
+    def _failure(self, offset: int, code: int, message: str | None = None) -> ResponseError:
+        return ResponseError(f"{self._place[0]}-{self._place[1]}, offset {offset}", code, message)
 
     def between(self, start: int, end: int) -> Iterator[CheckedBatch]:
         """All batches that have offsets from `start` on and below `end`."""
@@ -88,7 +107,7 @@ class BatchHeaders:
         leader = next((one.leader_id for one in described.partitions if one.partition_index == index), -1)
         if leader < 0:
             raise ResponseError(f"{topic}-{index}", ErrorCode.LEADER_NOT_AVAILABLE)
-        return leader, bytes(16) if described.topic_id is None else UUID(str(described.topic_id)).bytes
+        return leader, bytes(16) if described.topic_id is None else described.topic_id.bytes
 
 
 def _checked(records: bytes) -> Iterator[CheckedBatch]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import IntEnum
 
 from ..protocol.messages.alter_configs import AlterConfigsRequest, LegacyAlterableConfig, LegacyAlterConfigsResource
@@ -12,10 +12,12 @@ from ..protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from .configs import OWN_SOURCES, Kind, describe_configs, node_of, subject_of
-from .errors import NotSupported, check
+from .configs import Kind, node_of, own_values, subject_of
+from .errors import InvalidOptions, NotSupported, check
 from .session import Admin
 
+#: Topics that change in one request.
+_AT_ONCE = 1000
 #: By key: SET, DELETE, APPEND or SUBTRACT, and the value.
 Changes = Mapping[str, tuple[str, str | None]]
 
@@ -30,9 +32,8 @@ class Operation(IntEnum):
 def alter_configs(admin: Admin, kind: str, name: str, changes: Changes, *, dry_run: bool) -> None:
     """Sets, deletes, appends to or subtracts from configs. Raises ResponseError."""
     resource = Kind[kind.upper()]
-    entries = [AlterableConfig(key, Operation[word], value) for key, (word, value) in changes.items()]
     request = IncrementalAlterConfigsRequest(
-        resources=[AlterConfigsResource(resource, name, entries)], validate_only=dry_run
+        resources=[AlterConfigsResource(resource, name, _entries(changes))], validate_only=dry_run
     )
     try:
         (result,) = admin.ask(request, node_of(resource, name)).responses
@@ -41,14 +42,35 @@ def alter_configs(admin: Admin, kind: str, name: str, changes: Changes, *, dry_r
     check(subject_of(resource, name), result.error_code, result.error_message)
 
 
+def _entries(changes: Changes) -> list[AlterableConfig]:
+    return [AlterableConfig(key, Operation[word], value) for key, (word, value) in changes.items()]
+
+
+def alter_topic_configs(admin: Admin, changes: Mapping[str, Changes]) -> Iterator[AlterConfigsResourceResponse]:
+    """Changes configs of topics through the controller. Yields the result of each, with its error code; an end of the
+    iteration leaves the topics behind it as they are.
+    """
+    resources = [AlterConfigsResource(Kind.TOPIC, name, _entries(one)) for name, one in changes.items()]
+    for start in range(0, len(resources), _AT_ONCE):
+        request = IncrementalAlterConfigsRequest(resources=resources[start : start + _AT_ONCE])
+        yield from admin.ask_controller(request).responses
+
+
 def _altered_as_whole(
     admin: Admin, kind: Kind, name: str, changes: Changes, *, dry_run: bool
 ) -> AlterConfigsResourceResponse:
-    """Replaces all configs of a resource: for brokers before Apache Kafka 2.3. Raises NotSupported for changes of lists."""
+    """Replaces all configs of a resource: for brokers before Apache Kafka 2.3. Raises NotSupported for changes of lists, and
+    InvalidOptions for a resource with values that no broker shows: they would be lost.
+    """
     if any(word not in ("SET", "DELETE") for word, _ in changes.values()):
         raise NotSupported("IncrementalAlterConfigs")
-    found = describe_configs(admin, kind, name)
-    values = {key: one.value for key, one in found.items() if one.config_source == OWN_SOURCES[kind].name}
+    values = {key: one.value for key, one in own_values(admin, kind, name).items()}
+    hidden = sorted(key for key, value in values.items() if value is None and key not in changes)
+    if hidden:
+        raise InvalidOptions(
+            f"{subject_of(kind, name)}: these brokers replace all configs at once, and do not show {', '.join(hidden)}: "
+            "set these, too"
+        )
     for key, (word, value) in changes.items():
         if word == "SET":
             values[key] = value

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import partial
 
+from ..protocol.errors import ErrorCode
 from ..protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResult
 from ..protocol.messages.list_config_resources import ListConfigResourcesRequest
-from .errors import ResponseError, check
+from .errors import check
 from .session import Admin
 
 #: The name of the resource that stands for all brokers.
 ALL_BROKERS = ""
 
+#: Topics that are described in one request.
+_AT_ONCE = 1000
 #: Names of the types of values, by their number.
 _TYPES = ("UNKNOWN", "BOOLEAN", "STRING", "INT", "SHORT", "LONG", "DOUBLE", "LIST", "CLASS", "PASSWORD")
 
@@ -39,7 +43,7 @@ class Source(IntEnum):
 
 
 #: Sources of values that a resource has itself, by kind of the resource.
-OWN_SOURCES = {
+_OWN_SOURCES = {
     Kind.TOPIC: Source.DYNAMIC_TOPIC_CONFIG,
     Kind.BROKER: Source.DYNAMIC_BROKER_CONFIG,
     Kind.BROKER_LOGGER: Source.DYNAMIC_BROKER_LOGGER_CONFIG,
@@ -77,36 +81,45 @@ def describe_configs(admin: Admin, kind: Kind, name: str) -> dict[str, ConfigVal
 
 
 def describe_topic_configs(
-    admin: Admin, names: Sequence[str], keys: Sequence[str]
+    admin: Admin, names: Sequence[str], keys: Sequence[str], *, without_denied: bool = False
 ) -> dict[str, dict[str, ConfigValue]]:
-    """These keys of several topics, by topic; without topics that do not exist."""
+    """These keys of several topics, by topic; without topics that do not exist. Raises ResponseError for one whose configs
+    may not be seen, or `without_denied` leaves it out.
+    """
     asked = [
         DescribeConfigsResource(resource_type=Kind.TOPIC, resource_name=name, configuration_keys=list(keys))
         for name in names
     ]
-    request = DescribeConfigsRequest(resources=asked, include_synonyms=False, include_documentation=False)
-    response = admin.repeated(lambda: admin.ask(request))
-    return {result.resource_name: _values(result) for result in response.results if not result.error_code}
+    found: dict[str, dict[str, ConfigValue]] = {}
+    for result in _results(admin, asked):
+        if result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            continue
+        if without_denied and result.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            continue
+        check(subject_of(Kind.TOPIC, result.resource_name), result.error_code, result.error_message)
+        found[result.resource_name] = _values(result)
+    return found
 
 
-def config_values(admin: Admin, kind: str, name: str, *, which: str = "all") -> dict[str, ConfigValue]:
-    """Configs of a resource; none of one that does not exist or may not be seen. `which`: all, or modified.
+def _results(admin: Admin, resources: Sequence[DescribeConfigsResource]) -> Iterator[DescribeConfigsResult]:
+    for start in range(0, len(resources), _AT_ONCE):
+        some = list(resources[start : start + _AT_ONCE])
+        request = DescribeConfigsRequest(resources=some, include_synonyms=False, include_documentation=False)
+        yield from admin.repeated(partial(admin.ask, request)).results
 
-    `kind`: topic, broker, broker_logger, group or client_metrics.
+
+def own_values(admin: Admin, kind: Kind, name: str) -> dict[str, ConfigValue]:
+    """The configs that a resource has itself; the others are defaults of its cluster. Raises ResponseError as
+    `describe_configs` does.
     """
-    resource = Kind[kind.upper()]
-    try:
-        found = describe_configs(admin, resource, name)
-    except ResponseError:
-        return {}
-    if which == "all":
-        return found
-    return {key: value for key, value in found.items() if value.config_source == OWN_SOURCES[resource].name}
+    is_of_all = kind is Kind.BROKER and name == ALL_BROKERS
+    own = Source.DYNAMIC_DEFAULT_BROKER_CONFIG if is_of_all else _OWN_SOURCES[kind]
+    return {key: value for key, value in describe_configs(admin, kind, name).items() if value.config_source == own.name}
 
 
 def own_configs(admin: Admin, name: str) -> dict[str, str]:
-    """The configs that a topic itself has; the others are defaults of its cluster."""
-    return {key: str(one.value) for key, one in config_values(admin, "topic", name, which="modified").items()}
+    """The values that a topic has itself; without those that no broker shows, of keys that the brokers do not know."""
+    return {key: one.value for key, one in own_values(admin, Kind.TOPIC, name).items() if one.value is not None}
 
 
 def list_config_resources(admin: Admin, kind: Kind) -> list[str]:

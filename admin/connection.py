@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,9 +36,6 @@ _PATIENCE_S = 12.0
 _CONNECT_TIMEOUT_S = 5.0
 #: Addresses that are probed at the same time.
 _MOST_PROBES = 4
-
-#: A request that every version of Kafka serves: its length, API key 18, version 0, correlation id 1, no client id.
-_API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 
 
 class Connection:
@@ -177,6 +173,8 @@ class Connection:
             ]
 
     def _is_silent(self, timeout_s: float) -> Callable[[str], bool]:
+        from ..client.port_security import API_VERSIONS
+
         def probe(address: str) -> bool:
             host, port = _host_and_port(address)
             try:
@@ -184,7 +182,7 @@ class Connection:
                     if (tls := self.tls) is not None:
                         tls.wrap_socket(connected.dup(), server_hostname=host).close()
                     else:
-                        connected.sendall(_API_VERSIONS)
+                        connected.sendall(API_VERSIONS)
                         connected.recv(1)
             except TimeoutError:
                 return True

@@ -6,11 +6,21 @@ code of a response is a `ResponseError`.
 
 from __future__ import annotations
 
-from ..client.errors import CoordinatorError, LoginRejected, NoResponse, NotSupported, RequestFailed, UnknownNode
+from ..client.error_kinds import ErrorKind, kind_of_code
+from ..client.errors import (
+    CoordinatorError,
+    InvalidOptions,
+    LoginRejected,
+    NoResponse,
+    NotSupported,
+    RequestFailed,
+    UnknownNode,
+)
 from ..protocol.errors import ErrorCode
 
 __all__ = [
     "CoordinatorError",
+    "InvalidOptions",
     "LoginRejected",
     "NoResponse",
     "NotSupported",
@@ -61,14 +71,19 @@ class ResponseError(RequestFailed):
         self.subject = subject
         self.code = code
         self.message = message
-        known = ErrorCode(code) if code in ErrorCode.__members__.values() else None
-        name = known.name if known is not None else str(code)
-        words = message or (_WORDS.get(known) if known is not None else None) or name.replace("_", " ").capitalize()
+        known = ErrorCode(code)
+        name = known.name
+        words = message or _WORDS.get(known) or name.replace("_", " ").capitalize()
         super().__init__(f"{subject}: {words.strip().rstrip('.')} ({name}){hint}")
 
     @property
     def is_of_moving_coordinator(self) -> bool:
         return self.code in COORDINATOR_MOVES
+
+    @property
+    def is_denial(self) -> bool:
+        """Whether this user may not do or see it."""
+        return kind_of_code(self.code) == ErrorKind.DENIED
 
 
 def check(subject: str, code: int, message: str | None = None) -> None:

@@ -18,7 +18,8 @@ from .share_offsets import share_start_offsets
 if TYPE_CHECKING:
     from ..replication.mirror.link import Link
     from .acls import Acl
-    from .session import Admin, Place
+    from .places import Place
+    from .session import Admin
     from .users import ScramUser
 
 _EVERY_NAME = "*"

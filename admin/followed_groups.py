@@ -10,7 +10,8 @@ from .groups import list_groups
 
 if TYPE_CHECKING:
     from ..replication.mirror.link import Link
-    from .session import Admin, Place
+    from .places import Place
+    from .session import Admin
 
 
 def followed_offsets(source: Admin, link: Link, unreadable: dict[str, str]) -> dict[str, dict[Place, int]]:

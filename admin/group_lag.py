@@ -35,8 +35,7 @@ def lags(
     partitions without a commit count from their first record.
     """
     plain = [group for group, kind in kinds.items() if kind != "share"]
-    nodes = admin.by_coordinator(plain)
-    readings = admin.patiently(lambda: read_topics(admin, kinds, nodes))
+    readings = admin.patiently(lambda: read_topics(admin, kinds, admin.by_coordinator(plain)))
     positions: dict[str, Positions] = {group: committed_positions(admin, group) for group in plain}
     shared = share_offsets(admin, [name for name, kind in kinds.items() if kind == "share"])
     positions |= {group: shared_positions(offsets) for group, offsets in shared.items()}

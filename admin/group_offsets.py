@@ -21,7 +21,8 @@ from ..protocol.messages.offset_delete import (
 )
 from ..protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from .errors import ResponseError, check
-from .session import Admin, Place
+from .places import Place
+from .session import Admin
 
 #: The last versions that name topics in place of their ids.
 _COMMITS_BY_NAME = Bounds(most=OffsetCommitRequestTopic.versions_with("name")[-1])

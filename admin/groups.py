@@ -68,10 +68,11 @@ def _listed(admin: Admin, node: int) -> list[GroupListing]:
     return [GroupListing(one.group_id, one.protocol_type, one.group_state, one.group_type) for one in response.groups]
 
 
-def describe_classic_group(admin: Admin, name: str, coordinator: int) -> GroupDescription:
+def describe_classic_group(admin: Admin, name: str) -> GroupDescription:
     """Raises ResponseError for a group that does not exist."""
 
     def step() -> GroupDescription:
+        coordinator = admin.coordinator_now(name)
         response: DescribeGroupsResponse = admin.ask(DescribeGroupsRequest(groups=[name]), coordinator)
         (found,) = response.groups
         check(f"group {name}", found.error_code, found.error_message)
@@ -102,10 +103,11 @@ def _assigned(assignment: bytes) -> list[tuple[str, list[int]]]:
     return [(one.topic, sorted(one.partitions)) for one in found.assigned_partitions]
 
 
-def describe_consumer_group(admin: Admin, name: str, coordinator: int) -> GroupDescription:
+def describe_consumer_group(admin: Admin, name: str) -> GroupDescription:
     """A group of the consumer protocol (KIP-848). Raises ResponseError for a group of another kind."""
 
     def step() -> GroupDescription:
+        coordinator = admin.coordinator_now(name)
         request = ConsumerGroupDescribeRequest(group_ids=[name])
         response: ConsumerGroupDescribeResponse = admin.ask(request, coordinator)
         (found,) = response.groups

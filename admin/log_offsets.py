@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from ..protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from .errors import check
-from .session import Admin, Place
+from .places import Place
+from .session import Admin
 from .topics import Topic, leaders_of
 
 #: Places of a log in place of a time. The last two are of tiered topics: the first offset on the disk, and the last one in

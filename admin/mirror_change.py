@@ -10,16 +10,11 @@ from ..client.errors import RequestFailed
 from ..client.wording import counted
 from ..metadata.mirror_keys import MIRROR_NAME, SWITCHED
 from ..protocol.errors import ErrorCode
-from ..protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from ..replication.mirror.change import Effect
 from ..replication.mirror.link import Link, LinkState
 from . import group_offsets, mirrors
-from .config_changes import Operation
-from .configs import Kind, describe_topic_configs
+from .config_changes import Operation, alter_topic_configs
+from .configs import describe_topic_configs
 from .copied_access import copy_share_groups
 from .errors import check
 from .followed_groups import followed_offsets
@@ -28,13 +23,12 @@ from .topics import described_topics
 
 if TYPE_CHECKING:
     from ..replication.mirror.progress import MirrorProgress
-    from .session import Admin, Place
+    from .places import Place
+    from .session import Admin
 
 #: Limit of the time in which brokers report that they have stopped.
 _STOPPED_S = 10.0
 _POLL_S = 0.1
-#: Topics that change in one request.
-_AT_ONCE = 1000
 
 
 class ChangeFailed(Exception):
@@ -97,20 +91,15 @@ class MirrorChange:
             upstream = values[MIRROR_NAME].value if MIRROR_NAME in values else ""
             if upstream and not upstream.startswith(SWITCHED):
                 raise ChangeFailed(f"topic {topic} of the source follows link {upstream}: switch there first")
-        closed = AlterableConfig(MIRROR_NAME, Operation.SET, SWITCHED + self._link.name)
-        for start in range(0, len(there), _AT_ONCE):
-            resources = [
-                AlterConfigsResource(resource_type=Kind.TOPIC, resource_name=topic, configs=[closed])
-                for topic in there[start : start + _AT_ONCE]
-            ]
-            for result in source.ask_controller(IncrementalAlterConfigsRequest(resources=resources)).responses:
-                if result.error_code == ErrorCode.INVALID_CONFIG:  # Apache Kafka has no such config
-                    if not self.producers_stopped:
-                        raise ChangeFailed(
-                            "the source cannot refuse producers: stop them there, then use --producers-stopped"
-                        )
-                    return
-                check(f"topic {result.resource_name}", result.error_code, result.error_message)
+        closed = {MIRROR_NAME: (Operation.SET.name, SWITCHED + self._link.name)}
+        for result in alter_topic_configs(source, dict.fromkeys(there, closed)):
+            if result.error_code == ErrorCode.INVALID_CONFIG:  # Apache Kafka has no such config
+                if not self.producers_stopped:
+                    raise ChangeFailed(
+                        "the source cannot refuse producers: stop them there, then use --producers-stopped"
+                    )
+                return
+            check(f"topic {result.resource_name}", result.error_code, result.error_message)
 
     def _await_equal(self) -> None:
         assert self._source is not None

@@ -11,7 +11,8 @@ from .batch_headers import BatchHeaders, CheckedBatch
 from .log_offsets import EARLIEST, LATEST, list_offsets
 
 if TYPE_CHECKING:
-    from .session import Admin, Place
+    from .places import Place
+    from .session import Admin
 
 #: Differences of a partition that are described; the others are counted.
 MOST_DESCRIBED = 5
@@ -54,9 +55,13 @@ def compare(
         first = max(bounds_here[place][0], bounds_there[there][0])
         end = min(bounds_here[place][1], bounds_there[there][1])
         comparison = Comparison(first, end)
-        readers = BatchHeaders(here, place), BatchHeaders(source, there)
+        is_compacted = place[0] in lacking
+        readers = (
+            BatchHeaders(here, place, is_compacted=is_compacted),
+            BatchHeaders(source, there, is_compacted=is_compacted),
+        )
         for start, stop in _ranges(readers, first, end, samples):
-            _compare_range(readers, start, stop, comparison, is_compacted=place[0] in lacking)
+            _compare_range(readers, start, stop, comparison, is_compacted=is_compacted)
         yield place, comparison
 
 

@@ -7,9 +7,7 @@ link begins: each partition is cut behind the last batch that both sides have, a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import islice
 from typing import TYPE_CHECKING
-from uuid import UUID
 
 from ..metadata.mirror_keys import (
     ACLS,
@@ -28,16 +26,11 @@ from ..metadata.mirror_keys import (
     SWITCHED,
     TOPICS,
 )
-from ..protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from ..protocol.uuids import uuid_to_text
 from ..replication.mirror.change import REVERSE, Effect
 from ..replication.mirror.link import Link, LinkState
-from .config_changes import Operation
-from .configs import Kind, describe_topic_configs
+from .config_changes import Operation, alter_topic_configs
+from .configs import describe_topic_configs
 from .errors import ResponseError, check
 from .mirrors import create_link, delete_link, read_links
 from .nodes import describe_cluster
@@ -47,8 +40,7 @@ if TYPE_CHECKING:
     from .session import Admin
     from .topics import Topic
 
-#: Topics that change in one request.
-_AT_ONCE = 1000
+_SET = Operation.SET.name
 
 
 class NotReversible(Exception):
@@ -118,7 +110,7 @@ def _check_free(source: Admin, topics: Sequence[str], back: str) -> None:
 
 def _id_text(topic: Topic) -> str:
     assert topic.topic_id is not None
-    return uuid_to_text(UUID(str(topic.topic_id)).bytes)
+    return uuid_to_text(topic.topic_id.bytes)
 
 
 def _links_of(admin: Admin, topics: Sequence[str]) -> dict[str, str]:
@@ -130,25 +122,20 @@ def _close(source: Admin, topics: Mapping[str, Topic], back: str, cluster_id: st
     """Makes the former source's topics mirrors; `topics`: those here, by the names there. Raises NotReversible for a source
     that has no mirrors.
     """
-    for start in range(0, len(topics), _AT_ONCE):
-        resources = [
-            AlterConfigsResource(
-                resource_type=Kind.TOPIC,
-                resource_name=name,
-                configs=[
-                    AlterableConfig(MIRROR_NAME, Operation.SET, back),
-                    AlterableConfig(MIRROR_TOPIC_ID, Operation.SET, _id_text(topic)),
-                    AlterableConfig(MIRROR_PARTITIONS, Operation.SET, str(len(topic.partitions))),
-                    AlterableConfig(MIRROR_ORIGINS, Operation.SET, cluster_id),
-                ],
-            )
-            for name, topic in islice(topics.items(), start, start + _AT_ONCE)
-        ]
-        for result in source.ask_controller(IncrementalAlterConfigsRequest(resources=resources)).responses:
-            try:
-                check(f"topic {result.resource_name}", result.error_code, result.error_message)
-            except ResponseError as error:
-                raise NotReversible(
-                    f"the former source cannot follow: {error}. Apache Kafka has no mirrors: delete its topics and follow "
-                    "them with a fresh mirror"
-                ) from None
+    changes = {
+        name: {
+            MIRROR_NAME: (_SET, back),
+            MIRROR_TOPIC_ID: (_SET, _id_text(topic)),
+            MIRROR_PARTITIONS: (_SET, str(len(topic.partitions))),
+            MIRROR_ORIGINS: (_SET, cluster_id),
+        }
+        for name, topic in topics.items()
+    }
+    for result in alter_topic_configs(source, changes):
+        try:
+            check(f"topic {result.resource_name}", result.error_code, result.error_message)
+        except ResponseError as error:
+            raise NotReversible(
+                f"the former source cannot follow: {error}. Apache Kafka has no mirrors: delete its topics and follow "
+                "them with a fresh mirror"
+            ) from None

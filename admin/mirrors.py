@@ -17,28 +17,22 @@ from ..metadata.mirror_keys import (
     link_key,
     split_key,
 )
-from ..protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from ..replication.mirror.link import Link, LinkState, parse_link
 from ..replication.mirror.partition import STOPPED_STATES
 from ..replication.mirror.progress import MirrorProgress, group_of, parse_progress
 from ..replication.mirror.report import REPORT_PARTITION, REPORT_TOPIC, LinkReport, parse_report
-from .config_changes import Operation, alter_configs
+from .config_changes import Operation, alter_configs, alter_topic_configs
 from .configs import ALL_BROKERS, Kind, describe_configs, describe_topic_configs
 from .errors import check
 from .group_offsets import committed
 from .topics import described_topics
 
 if TYPE_CHECKING:
-    from .session import Admin, Place
+    from .places import Place
+    from .session import Admin
 
 #: Between two reads of progress while a command waits for it.
 _POLL_S = 0.1
-#: Topics whose configs are read, or changed, in one request.
-_AT_ONCE = 1000
 _SET, _DELETE = Operation.SET.name, Operation.DELETE.name
 #: The config of a topic that names the link which it follows.
 LINK_OF_TOPIC = MIRROR_NAME
@@ -110,13 +104,10 @@ def delete_link(admin: Admin, name: str, *, dry_run: bool) -> None:
 def mirrored_topics(admin: Admin, name: str) -> list[str]:
     """The topics that follow a link."""
     every = [topic.name for topic in described_topics(admin, None) if not topic.is_internal]
-    found = []
-    for start in range(0, len(every), _AT_ONCE):
-        some = every[start : start + _AT_ONCE]
-        for topic, values in describe_topic_configs(admin, some, [MIRROR_NAME]).items():
-            if MIRROR_NAME in values and values[MIRROR_NAME].value == name:
-                found.append(topic)
-    return sorted(found)
+    found = describe_topic_configs(admin, every, [MIRROR_NAME])
+    return sorted(
+        topic for topic, values in found.items() if MIRROR_NAME in values and values[MIRROR_NAME].value == name
+    )
 
 
 def compacted_topics(admin: Admin, topics: Sequence[str]) -> set[str]:
@@ -190,19 +181,9 @@ def wait_stopped(
 
 def open_topics(admin: Admin, topics: Sequence[str]) -> None:
     """Ends the following of topics: clients may write to them."""
-    for start in range(0, len(topics), _AT_ONCE):
-        request = IncrementalAlterConfigsRequest(
-            resources=[
-                AlterConfigsResource(
-                    resource_type=Kind.TOPIC,
-                    resource_name=topic,
-                    configs=[AlterableConfig(key, Operation.DELETE, None) for key in OF_MIRRORS],
-                )
-                for topic in topics[start : start + _AT_ONCE]
-            ]
-        )
-        for result in admin.ask_controller(request).responses:
-            check(f"topic {result.resource_name}", result.error_code, result.error_message)
+    without = dict.fromkeys(OF_MIRRORS, (_DELETE, None))
+    for result in alter_topic_configs(admin, dict.fromkeys(topics, without)):
+        check(f"topic {result.resource_name}", result.error_code, result.error_message)
 
 
 def raise_floor(admin: Admin, floor: int) -> None:

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 from .group_offsets import commit
 from .pipeline_progress import PipelineProgress
-from .session import Admin, Place
+from .places import Place
+from .session import Admin
 
 _logger = logging.getLogger(__name__)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..client.error_kinds import ErrorKind, kind_of_code
 from ..client.user_errors import Misused, UserError
+from ..protocol.errors import ErrorCode
 from . import group_offsets
 from .errors import ResponseError
 from .group_offsets import committed_offsets
@@ -15,7 +16,7 @@ from .log_offsets import EARLIEST, LATEST, partition_offsets
 from .places import Place
 from .positions import BEGINNING, END, STORED, Position
 from .share_offsets import alter_share_offsets, share_start_offsets
-from .topics import existing_topics
+from .topics import existing_topics, hint_for_unknown
 
 if TYPE_CHECKING:
     from .session import Admin
@@ -51,7 +52,8 @@ def chosen_places(
         name, colon, numbers = text.partition(":")
         known = [p.partition_index for topic in existing_topics(admin, [name]) for p in topic.partitions]
         if not known:
-            raise UserError(f"topic {name} does not exist", ErrorKind.NOT_FOUND)
+            hint = hint_for_unknown(admin, name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            raise UserError(f"topic {name} does not exist{hint}", ErrorKind.NOT_FOUND)
         try:
             wanted = [int(number) for number in numbers.split(",")] if colon else sorted(known)
         except ValueError:

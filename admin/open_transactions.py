@@ -12,7 +12,8 @@ from .transactions import ProducerState, describe_producers, describe_transactio
 from .transactions import list_transactions as listed_transactions
 
 if TYPE_CHECKING:
-    from .session import Admin, Place
+    from .places import Place
+    from .session import Admin
 
 #: Partitions in one question to the brokers.
 _AT_ONCE = 500

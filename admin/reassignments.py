@@ -15,7 +15,8 @@ from ..protocol.messages.alter_partition_reassignments import (
 from ..protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersTopic
 from ..protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from .errors import check
-from .session import Admin, Place
+from .places import Place
+from .session import Admin
 
 _PREFERRED, _UNCLEAN = 0, 1
 

@@ -21,7 +21,7 @@ class Led(NamedTuple):
     """The leader of a partition that responds, and the id of its topic."""
 
     leader: int
-    topic_id: UUID | str | None
+    topic_id: UUID | None
 
 
 def records_ends(admin: Admin, gaps: Mapping[Place, Gap], led: Mapping[Place, Led]) -> dict[Place, int]:
@@ -65,5 +65,5 @@ def _fetched(admin: Admin, leader: int, gaps: Mapping[Place, Gap], led: Mapping[
     return found
 
 
-def _bytes_of(topic_id: UUID | str | None) -> bytes:
-    return bytes(16) if topic_id is None else UUID(str(topic_id)).bytes
+def _bytes_of(topic_id: UUID | None) -> bytes:
+    return bytes(16) if topic_id is None else topic_id.bytes

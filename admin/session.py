@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-Place = tuple[str, int]
-"""Topic and partition."""
 
 _PAUSE_S = 0.2
 #: Limit of the time in which a coordinator loads, or moves to another node.

@@ -13,13 +13,11 @@ from ..client.user_errors import UserError
 from ..client.wording import counted
 from . import topic_changes
 from .errors import ResponseError
-from .topic_changes import NewTopic
-from .topics import describe_topics
+from .topic_changes import NewTopic, TopicResult
+from .topics import describe_topics, hint_for_unknown
 
 if TYPE_CHECKING:
     from .session import Admin
-    from .topic_changes import TopicResult
-    from .topics import Topic
 
 _UNKNOWN_TOPIC, _TOPIC_EXISTS = 3, 36
 #: Topics in one request.
@@ -56,9 +54,9 @@ class _Outcome:
         self.done: list[str] = []
         self._errors: list[UserError] = []
 
-    def add(self, name: str, code: int, message: str | None = None) -> None:
+    def add(self, name: str, code: int, message: str | None = None, hint: str = "") -> None:
         if code:
-            error = from_library(ResponseError(f"topic {name}", code, message))
+            error = from_library(ResponseError(f"topic {name}", code, message, hint))
             assert error is not None
             self._errors.append(error)
         else:
@@ -86,15 +84,15 @@ def delete_topics(
 ) -> list[str]:
     outcome = _Outcome("deleted")
     for some in _batches(names):
-        topics: Sequence[Topic | TopicResult]
         if dry_run:
-            topics = describe_topics(admin, some)
+            results = [TopicResult(one.name, one.error_code) for one in describe_topics(admin, some)]
         else:
-            topics = topic_changes.delete_topics(admin, some)
-        for topic in topics:
+            results = topic_changes.delete_topics(admin, some)
+        for result in results:
             advance()
-            if not (if_exists and topic.error_code == _UNKNOWN_TOPIC):
-                outcome.add(topic.name, topic.error_code)
+            if not (if_exists and result.error_code == _UNKNOWN_TOPIC):
+                hint = hint_for_unknown(admin, result.name, result.error_code)
+                outcome.add(result.name, result.error_code, result.error_message, hint)
     return outcome.result()
 
 

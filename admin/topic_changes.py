@@ -13,7 +13,8 @@ from ..protocol.messages.create_topics import CreatableTopic, CreatableTopicConf
 from ..protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from ..protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from .errors import check
-from .session import Admin, Place
+from .places import Place
+from .session import Admin
 from .topics import describe_topics, leaders_of
 
 #: Limit of the time in which brokers learn of a topic, and in which controllers end a change.

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from ..client.suggestions import did_you_mean
 from ..protocol.errors import ErrorCode
 from ..protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
@@ -20,8 +21,9 @@ from ..protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from .errors import ResponseError, check
-from .session import Admin, Place
+from .errors import RequestFailed, ResponseError, check
+from .places import Place
+from .session import Admin
 
 _NO_ID = bytes(16)
 
@@ -81,10 +83,24 @@ def described_topics(admin: Admin, names: Iterable[str] | None) -> list[Topic]:
         return []
     found = describe_topics(admin, wanted)
     for topic in found:
-        if wanted is not None:
-            check(f"topic {topic.name}", topic.error_code)
+        if wanted is not None and topic.error_code:
+            hint = hint_for_unknown(admin, topic.name, topic.error_code)
+            raise ResponseError(f"topic {topic.name}", topic.error_code, None, hint)
         topic.partitions.sort(key=lambda partition: partition.partition_index)
     return sorted(found, key=lambda topic: topic.name)
+
+
+def hint_for_unknown(admin: Admin, name: str, code: int) -> str:
+    """`, did you mean X?` for the code of a topic that does not exist; "" where no topic has a similar name, and for other
+    codes.
+    """
+    if code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return ""
+    try:
+        known = list_topics(admin.impatient)
+    except RequestFailed:
+        return ""
+    return did_you_mean(name, known)
 
 
 def describe_topic_page(admin: Admin, most_partitions: int, cursor: TopicPartitionsCursor | None) -> TopicPage:

@@ -12,7 +12,8 @@ from ..protocol.messages.list_transactions import ListTransactionsRequest
 from ..protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from .errors import check
 from .nodes import nodes_or_running
-from .session import TRANSACTION, Admin, Place
+from .places import Place
+from .session import TRANSACTION, Admin
 from .topics import leaders_of
 
 #: The epoch of a marker that no coordinator writes.

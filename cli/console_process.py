@@ -14,14 +14,15 @@ from .command_parser import UsageError
 if TYPE_CHECKING:
     from ..server.config.listeners import Listeners
 
-_CONSOLE_EXTRA = "odradek[console]"
 _CONSOLE_STOP_S = 10
 
 
 def check_installed() -> None:
     """Raises UsageError without the console's packages."""
     if any(importlib.util.find_spec(name) is None for name in ("starlette", "uvicorn", "typer", "confluent_kafka")):
-        raise UsageError(f"--console needs packages that are not installed: pip install '{_CONSOLE_EXTRA}'")
+        from ..extras import install_command  # it imports much
+
+        raise UsageError(f"--console needs packages that are not installed: {install_command('console')}")
 
 
 def check_listeners(listeners: Listeners) -> None:

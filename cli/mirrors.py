@@ -44,7 +44,8 @@ from .output import Output, Table
 if TYPE_CHECKING:
     from ..admin.acls import Acl
     from ..admin.mirror_comparison import Comparison
-    from ..admin.session import Admin, Place
+    from ..admin.places import Place
+    from ..admin.session import Admin
     from ..replication.mirror.link import Link
     from ..replication.mirror.progress import MirrorProgress
 
@@ -476,12 +477,12 @@ def reverse_link(
     Records that only the former source has are cut off there and kept as files. `switch` of the new link leads back.
     """
     with connection.admin() as admin:
-        link = mirrors.shown_link(name, _existing(admin, name))
+        properties = _existing(admin, name)
+        link = mirrors.shown_link(name, properties)
         if not yes and not dry_run:
             _confirm(f"Cut off what only the former source of {name} has, and have it follow this cluster?")
         client = read_client_properties(back_config) if back_config is not None else {}
         client |= {BOOTSTRAP: here or connection.bootstrap}
-        properties = mirrors.read_links(admin)[name]
         with _source(properties, from_config, source_setting, connection).admin() as source:
             try:
                 topics = reverse(admin, source, link, back or f"{name}-back", client, dry_run=dry_run)

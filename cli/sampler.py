@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-import urllib.request
 from typing import TYPE_CHECKING, Any
 
 from ..admin.group_lag import lags
@@ -18,6 +17,7 @@ from ..admin.readings import partition_states, replica_sizes
 from ..admin.replicas import ReplicaCounts
 from ..admin.topics import described_topics
 from ..client.error_kinds import ErrorKind
+from ..client.http_exchange import opened
 from ..client.reasons import reason_of
 from ..client.user_errors import Misused, UserError
 
@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from ..admin.topics import Topic
 
 Sample = dict[str, Any]
-#: Limit of a /metrics page.
+#: Limits of a /metrics page.
 _MOST_METRICS_BYTES = 32 << 20
+_METRICS_S = 5.0
 _REQUEST_TIME = re.compile(r'^kafka_network_requestmetrics_totaltimems_(sum|count)\{request="(\w+)"[^}]*\}\s+(\S+)')
 
 
@@ -97,7 +98,7 @@ class Sampler:
         if self._metrics is None:
             return []
         try:
-            with urllib.request.urlopen(self._metrics, timeout=5) as response:
+            with opened(self._metrics, _METRICS_S, _METRICS_S) as response:
                 text = response.read(_MOST_METRICS_BYTES).decode(errors="replace")
         except (OSError, ValueError) as error:
             raise UserError(f"no response from {self._metrics}: {reason_of(error)}", ErrorKind.UNREACHABLE) from None

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, NotRequired, TypedDict
 
 import typer
 
-from ..admin.configs import config_values
+from ..admin.configs import Kind, own_values
 from ..admin.connection import Connection
+from ..admin.errors import ResponseError
 from ..admin.log_offsets import EARLIEST, LATEST, partition_offsets
 from ..admin.offsets import offsets_of
 from ..admin.places import sum_by_topic
@@ -145,11 +146,7 @@ def describe(names: Names, connection: Connection, output: Output) -> None:
         topics = described_topics(admin, names)
         first, last = partition_offsets(admin, topics, EARLIEST), partition_offsets(admin, topics, LATEST)
         sizes = replica_sizes(admin)
-        configs = {
-            topic.name: {key: value.value for key, value in found.items()}
-            for topic in topics
-            for found in [config_values(admin, "topic", topic.name, which="modified")]
-        }
+        configs = {topic.name: _configs(admin, topic.name) for topic in topics}
     described: list[dict[str, object]] = []
     rows: list[list[object]] = []
     about = []
@@ -162,6 +159,17 @@ def describe(names: Names, connection: Connection, output: Output) -> None:
     columns = ("TOPIC", "PARTITION", "LEADER", "EPOCH", "REPLICAS", "ISR", "OFFLINE", "FIRST", "END", "BYTES")
     overview = Table("Topics", ("NAME", "ID", "PARTITIONS", "REPLICAS", "CONFIGS"), about)
     output.show(described, Table("Partitions", columns, rows), overview)
+
+
+def _configs(admin: Admin, name: str) -> dict[str, str | None] | None:
+    """The configs that a topic has itself; None, with a warning, where this user may not see them."""
+    try:
+        return {key: one.value for key, one in own_values(admin, Kind.TOPIC, name).items()}
+    except ResponseError as error:
+        if not error.is_denial:
+            raise
+        warn(f"configs are not shown: {error}")
+        return None
 
 
 def _partition(
@@ -185,7 +193,9 @@ def _partition(
     }
 
 
-def _config_text(configs: Mapping[str, str | None]) -> str:
+def _config_text(configs: Mapping[str, str | None] | None) -> str:
+    if configs is None:
+        return "not authorized"
     return " ".join(f"{key}={value}" for key, value in sorted(configs.items()))
 
 

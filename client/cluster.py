@@ -11,7 +11,7 @@ import concurrent.futures
 import threading
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Generic, NamedTuple
 
 from ..protocol.messages.find_coordinator import FindCoordinatorRequest
 from ..protocol.messages.metadata import MetadataRequest, MetadataResponse
@@ -37,6 +37,14 @@ class Address(NamedTuple):
     host: str
     port: int
     name: str = ""
+
+
+class _Outcome(NamedTuple, Generic[ResponseT]):
+    """The outcome of a request to one address. `is_sent`: the node may have taken it, with a response or without."""
+
+    response: ResponseT | None
+    fault: Fault | None
+    is_sent: bool
 
 
 class Cluster:
@@ -78,28 +86,68 @@ class Cluster:
     def ask(self, request: Request[ResponseT], node_id: int | None = None, version: Version = None) -> ResponseT:
         """Sends a request, in the newest version that both sides have, to a node or to any. Returns the response.
 
-        Raises NoResponse, LoginRejected, UnknownNode and NotSupported.
+        A change is never sent to a second node, since the first may have done it without a response. Raises NoResponse,
+        LoginRejected, UnknownNode and NotSupported.
         """
         addresses = self._any() if node_id is None else [self._address(node_id)]
-        # One that hangs must not hold up those that any broker answers. Where all are slow, each gets its time.
-        is_short = node_id is None and len(addresses) > 1 and only_reads(request) and self._timeout_s > ANY_S
         faults: dict[Address, Fault] = {}
+        if len(addresses) == 1 or only_reads(request):
+            response = self._read(addresses, request, version, faults)
+        else:
+            response = self._change(addresses, request, version, faults)
+        if response is not None:
+            return response
+        self._read_at = 0.0  # the next request looks its node up
+        raise self._error(addresses, faults)
+
+    def _read(
+        self, addresses: Sequence[Address], request: Request[ResponseT], version: Version, faults: dict[Address, Fault]
+    ) -> ResponseT | None:
+        """The response of the first address that has one. One that hangs must not hold up those that any broker answers.
+        Where all are slow, each gets its time.
+        """
+        is_short = len(addresses) > 1 and self._timeout_s > ANY_S
         late = []
         for address in addresses:
             began = time.monotonic()
-            response = self._tried(address, request, version, ANY_S if is_short else self._timeout_s, faults)
+            response = self._tried(address, request, version, ANY_S if is_short else self._timeout_s, faults).response
             if response is not None:
                 return response
             if address in faults and faults[address].kind in _FINAL:
-                break
+                return None
             if is_short and time.monotonic() - began >= ANY_S:
                 late.append(address)
         for address in late:
-            response = self._tried(address, request, version, self._timeout_s, faults)
+            response = self._tried(address, request, version, self._timeout_s, faults).response
             if response is not None:
                 return response
-        self._read_at = 0.0  # the next request looks its node up
-        raise self._error(addresses, faults)
+        return None
+
+    def _change(
+        self, addresses: Sequence[Address], request: Request[ResponseT], version: Version, faults: dict[Address, Fault]
+    ) -> ResponseT | None:
+        """The response of the first address that takes the request. An address that has not just responded answers a query
+        first: one that hangs would hold the change up, and the others could not get it any more. Those without an answer
+        come last.
+        """
+        late = []
+        for address in addresses:
+            if address != self._last:
+                query = MetadataRequest(topics=[])
+                queried = self._tried(address, query, None, min(ANY_S, self._timeout_s), faults)
+                if queried.fault is not None and queried.fault.kind in _FINAL:
+                    return None
+                if queried.response is None:
+                    late += [address] if queried.fault is None else []
+                    continue
+            outcome = self._tried(address, request, version, self._timeout_s, faults)
+            if outcome.is_sent or (outcome.fault is not None and outcome.fault.kind in _FINAL):
+                return outcome.response
+        for address in late:
+            outcome = self._tried(address, request, version, self._timeout_s, faults)
+            if outcome.is_sent:
+                return outcome.response
+        return None
 
     def coordinator(self, key: str, kind: int = GROUP_COORDINATOR) -> int:
         """The node that coordinates a group or a transactional id. Raises CoordinatorError."""
@@ -134,10 +182,10 @@ class Cluster:
         address = self._address(node_id)
         if self._last is not None and self._last[:2] == address[:2]:
             return True
-        response, _ = self._response(address, MetadataRequest(topics=[]), None, min(ANY_S, self._timeout_s))
-        if response is not None:
+        outcome = self._outcome(address, MetadataRequest(topics=[]), None, min(ANY_S, self._timeout_s))
+        if outcome.response is not None:
             self._last = address
-        return response is not None
+        return outcome.response is not None
 
     def _tried(
         self,
@@ -146,14 +194,16 @@ class Cluster:
         version: Version,
         timeout_s: float,
         faults: dict[Address, Fault],
-    ) -> ResponseT | None:
-        """The response of an address; None after it, or the port behind it, has given a reason."""
-        response, fault = self._response(address, request, version, timeout_s)
-        if response is not None:
+    ) -> _Outcome[ResponseT]:
+        """The outcome of a request to an address. `faults` gets the reason that the address, or its port, gives."""
+        outcome = self._outcome(address, request, version, timeout_s)
+        fault = outcome.fault
+        if outcome.response is not None:
             self._last = address
         elif fault is not None:
-            faults[address] = self._fault_of_port(address) or fault if fault.kind is Kind.ENDED else fault
-        return response
+            fault = self._fault_of_port(address) or fault if fault.kind is Kind.ENDED else fault
+            faults[address] = fault
+        return outcome._replace(fault=fault)
 
     def _fault_of_port(self, address: Address) -> Fault | None:
         """Why the node ends connections of this client; None where its port shows no reason."""
@@ -202,10 +252,11 @@ class Cluster:
         self._read_at = time.monotonic()
         return response
 
-    def _response(
+    def _outcome(
         self, address: Address, request: Request[ResponseT], version: Version, timeout_s: float
-    ) -> tuple[ResponseT | None, Fault | None]:
+    ) -> _Outcome[ResponseT]:
         reasons: list[Fault] = []
+        sent = threading.Event()
         found: concurrent.futures.Future[ResponseT | None] = concurrent.futures.Future()
 
         def send() -> None:
@@ -216,10 +267,11 @@ class Cluster:
                 timeout_ms=max(1, int(timeout_s * 1000)),
                 version=version,
                 explain=reasons.append,
+                on_sent=sent.set,
             )
 
         self._loop.call_soon_threadsafe(send)
-        return found.result(), (reasons[0] if reasons else None)
+        return _Outcome(found.result(), reasons[0] if reasons else None, sent.is_set())
 
 
 async def _settled() -> None:

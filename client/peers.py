@@ -81,6 +81,7 @@ class Peers:
         version: Version = None,
         purpose: str = "",
         explain: Callable[[Fault], None] | None = None,
+        on_sent: Callable[[], None] | None = None,
     ) -> None:
         """Sends a request to the node at `endpoint`; `reply` gets the response, or None.
 
@@ -88,9 +89,11 @@ class Peers:
         response that cannot be read. Without a `version` the request has the highest that both sides support. A timeout
         ends the connection with all requests in flight, since responses arrive in order. Views of record batches in a
         response are valid until `reply` returns. `explain` gets the reason before a None that has one; without it, a
-        reason is logged.
+        reason is logged. `on_sent` is called before the connection gets the request: the node may take it from then on.
         """
-        self._peer(endpoint, purpose).send(_Asked(request, reply, timeout_ms / 1000, version, explain))
+        asked = _Asked(request, reply, timeout_ms / 1000, version, explain)
+        asked.on_sent = on_sent
+        self._peer(endpoint, purpose).send(asked)
 
     def on_lost(self, endpoint: Endpoint, callback: Callable[[], None], purpose: str = "") -> None:
         """Has `callback` called each time that the other side ends an established connection, as a process that dies
@@ -134,7 +137,7 @@ class Peers:
 class _Asked:
     """A request until its reply is called."""
 
-    __slots__ = ("_reply", "_timeout_s", "_timer", "explain", "is_done", "request", "version")
+    __slots__ = ("_reply", "_timeout_s", "_timer", "explain", "is_done", "on_sent", "request", "version")
 
     def __init__(
         self,
@@ -147,6 +150,7 @@ class _Asked:
         self.request = request
         self.version = version
         self.explain = explain
+        self.on_sent: Callable[[], None] | None = None
         self.is_done = False
         self._reply = reply
         self._timeout_s = timeout_s
@@ -225,6 +229,8 @@ class _Peer:
             name = APIS[asked.request.SCHEMA.key or 0].name
             asyncio.get_running_loop().call_soon(asked.fail, Fault(Kind.UNSUPPORTED, name))
             return
+        if asked.on_sent is not None:
+            asked.on_sent()
         try:
             connection.send(asked.request, answered, asked.version)
         except Exception:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import socket
 import struct
+import time
 from typing import TYPE_CHECKING
 
 from .faults import TLS_ALERT, Fault, Kind, PortSecurity, handshake_fault, security_fault, verdict_of
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 #: Requests that every version of Kafka serves: length, API key, version, correlation id, no client id. ApiVersions, then
 #: SaslHandshake with the empty name of a mechanism.
-_API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)
+API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 _SASL_HANDSHAKE = struct.pack(">ihhihh", 12, 17, 1, 2, -1, 0)
 _LENGTH, _HEADER = struct.Struct(">i"), struct.Struct(">ihi")
 _UNSUPPORTED_MECHANISM = 33
@@ -34,9 +35,10 @@ def fault_of_port(
     """Returns how the port's security differs from the client's, or why TLS fails; None where neither is so, or where the
     port sends nothing in time. Raises OSError where it accepts no connection.
     """
+    deadline_s = time.monotonic() + timeout_s
     with socket.create_connection(address, timeout_s) as connected:
         if tls is None:
-            return _fault_without_tls(connected, address, timeout_s, has_login=has_login)
+            return _fault_without_tls(connected, address, deadline_s, has_login=has_login)
         try:
             secured = tls.wrap_socket(connected, server_hostname=address[0])
         except TimeoutError:
@@ -45,17 +47,25 @@ def fault_of_port(
             return handshake_fault(error)
         with secured:
             try:
-                return _fault_with_tls(secured, has_login=has_login)
+                return _fault_with_tls(secured, deadline_s, has_login=has_login)
             except (OSError, struct.error) as error:
                 # Of TLS 1.3, the first read has the other side's verdict on this one. A write before it may lose that.
-                return verdict_of(error) or _alert_of(address, tls, timeout_s)
+                return verdict_of(error) or _alert_of(address, tls, deadline_s)
 
 
-def _alert_of(address: tuple[str, int], tls: ssl.SSLContext, timeout_s: float) -> Fault | None:
+def _left_s(deadline_s: float) -> float:
+    """Raises TimeoutError after the deadline, which is that of the whole exchange: a peer may send a byte now and then."""
+    left_s = deadline_s - time.monotonic()
+    if left_s <= 0:
+        raise TimeoutError("no response in time")
+    return left_s
+
+
+def _alert_of(address: tuple[str, int], tls: ssl.SSLContext, deadline_s: float) -> Fault | None:
     """The alert that a port sends after the handshake, before anything is written."""
     try:
         with (
-            socket.create_connection(address, timeout_s) as connected,
+            socket.create_connection(address, _left_s(deadline_s)) as connected,
             tls.wrap_socket(connected, server_hostname=address[0]) as secured,
         ):
             secured.recv(1)
@@ -65,34 +75,34 @@ def _alert_of(address: tuple[str, int], tls: ssl.SSLContext, timeout_s: float) -
 
 
 def _fault_without_tls(
-    connected: socket.socket, address: tuple[str, int], timeout_s: float, *, has_login: bool
+    connected: socket.socket, address: tuple[str, int], deadline_s: float, *, has_login: bool
 ) -> Fault | None:
     try:
-        connected.sendall(_API_VERSIONS)
-        first = _received(connected, 2)
+        connected.sendall(API_VERSIONS)
+        first = _received(connected, 2, deadline_s)
         if first and first != TLS_ALERT:
-            _received(connected, _LENGTH.unpack(first + _received(connected, 2))[0])
-            return None if has_login else _fault_of_handshake(connected)
+            _received(connected, _LENGTH.unpack(first + _received(connected, 2, deadline_s))[0], deadline_s)
+            return None if has_login else _fault_of_handshake(connected, deadline_s)
     except TimeoutError:
         return None
     except (OSError, struct.error):
         first = b""
-    return security_fault(PortSecurity.TLS) if first or _offers_tls(address, timeout_s) else None
+    return security_fault(PortSecurity.TLS) if first or _offers_tls(address, deadline_s) else None
 
 
-def _fault_with_tls(connected: socket.socket, *, has_login: bool) -> Fault | None:
-    connected.sendall(_API_VERSIONS)
-    if not (head := _received(connected, _LENGTH.size)):
+def _fault_with_tls(connected: socket.socket, deadline_s: float, *, has_login: bool) -> Fault | None:
+    connected.sendall(API_VERSIONS)
+    if not (head := _received(connected, _LENGTH.size, deadline_s)):
         return None
-    _received(connected, _LENGTH.unpack(head)[0])
-    return None if has_login else _fault_of_handshake(connected)
+    _received(connected, _LENGTH.unpack(head)[0], deadline_s)
+    return None if has_login else _fault_of_handshake(connected, deadline_s)
 
 
-def _fault_of_handshake(connected: socket.socket) -> Fault | None:
+def _fault_of_handshake(connected: socket.socket, deadline_s: float) -> Fault | None:
     """The response to SaslHandshake has the port's mechanisms, or an error of a port that has none."""
     connected.sendall(_SASL_HANDSHAKE)
-    head = _received(connected, _LENGTH.size)
-    body = _received(connected, _LENGTH.unpack(head)[0]) if head else b""
+    head = _received(connected, _LENGTH.size, deadline_s)
+    body = _received(connected, _LENGTH.unpack(head)[0], deadline_s) if head else b""
     if len(body) < 10 or struct.unpack_from(">h", body, 4)[0] != _UNSUPPORTED_MECHANISM:
         return None
     return security_fault(PortSecurity.LOGIN, ", ".join(_names(body))[:_MOST_CHARACTERS])
@@ -111,24 +121,27 @@ def _names(body: bytes) -> list[str]:
     return names
 
 
-def _received(connected: socket.socket, size: int) -> bytes:
+def _received(connected: socket.socket, size: int, deadline_s: float) -> bytes:
     """As many bytes; less where the other side ends the connection. Raises OSError for a size that no response has."""
     if not 0 <= size <= _MOST_BYTES:
         raise OSError(f"a response of {size} bytes")
     found = bytearray()
-    while len(found) < size and (piece := connected.recv(size - len(found))):
+    while len(found) < size:
+        connected.settimeout(_left_s(deadline_s))
+        if not (piece := connected.recv(size - len(found))):
+            break
         found += piece
     return bytes(found)
 
 
-def _offers_tls(address: tuple[str, int], timeout_s: float) -> bool:
+def _offers_tls(address: tuple[str, int], deadline_s: float) -> bool:
     """Whether the port takes a handshake; its certificate does not count."""
     import ssl
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
-        with socket.create_connection(address, timeout_s) as connected:
+        with socket.create_connection(address, _left_s(deadline_s)) as connected:
             context.wrap_socket(connected, server_hostname=address[0]).close()
     except TimeoutError:
         return False

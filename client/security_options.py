@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from .sasl import Login, SaslClient
 
 _JAAS_OPTION = re.compile(r"""([A-Za-z_.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""")
-#: Limit of a token endpoint's response.
+#: Limits of a token endpoint's response.
 _MOST_TOKEN_BYTES = 1 << 20
+_TOKEN_S = 10.0
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", "OAUTHBEARER")
 #: Names that `security_of` reads; the others are the client's.
@@ -231,6 +232,8 @@ class TokenProvider:
         import urllib.request
         from base64 import b64encode
 
+        from .http_exchange import opened
+
         security = self._security
         form = {"grant_type": "client_credentials"} | ({"scope": security.scope} if security.scope else {})
         basic = b64encode(f"{security.client_id}:{security.client_secret}".encode()).decode()
@@ -240,10 +243,7 @@ class TokenProvider:
             {"Authorization": f"Basic {basic}", "Content-Type": "application/x-www-form-urlencoded"},
         )
         try:
-            with urllib.request.urlopen(request, timeout=10) as response:
+            with opened(request, _TOKEN_S, _TOKEN_S) as response:
                 return str(json.loads(response.read(_MOST_TOKEN_BYTES))["access_token"])
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             raise NoToken(f"{security.token_endpoint} returned no token: check the client id and secret") from None
-
-    def extensions(self) -> dict[str, str]:
-        return {}

@@ -145,6 +145,15 @@ class ErrorCode(IntEnum):
     STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = 135
     CONTROLLER_ID_NOT_REGISTERED = 136
 
+    @classmethod
+    def _missing_(cls, value: object) -> ErrorCode | None:
+        """The code of a newer node: its name is its number, and it is not retriable."""
+        if not isinstance(value, int):
+            return None
+        made = int.__new__(cls, value)
+        made._name_, made._value_ = str(value), value
+        return made
+
     @property
     def retriable(self) -> bool:
         """Returns whether a client may retry the same request."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ..client.user_errors import Misused
 from .avro_marked import marked
 from .avro_schemas import parsed_avro
-from .kept_schemas import drop_oldest
+from .kept_schemas import KeptSchemas
 from .schema_registry import Schema, SchemaRegistry, framed
 
 if TYPE_CHECKING:
@@ -34,15 +34,11 @@ def schema_of_file(path: Path) -> AvroSchema:
 
 
 def avro_from_registry(registry: SchemaRegistry) -> Callable[[bytes], Content]:
-    parsed: dict[int, AvroSchema] = {}
+    parsed = KeptSchemas(registry, lambda schema: marked(parsed_schema(schema), as_text=True))
 
     def decode(data: bytes) -> Content:
         schema_id, rest = framed(data)
-        if schema_id not in parsed:
-            made = marked(parsed_schema(registry.schema(schema_id)), as_text=True)
-            drop_oldest(parsed)
-            parsed[schema_id] = made
-        return _read_avro(parsed[schema_id], rest)
+        return _read_avro(parsed.get(schema_id), rest)
 
     return decode
 

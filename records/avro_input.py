@@ -14,6 +14,7 @@ from .avro_logical import AvroType, AvroValue, logical_type
 from .avro_logical_input import of_logical
 from .avro_marked import named_types
 from .avro_plain_input import PLAIN, check, name_of, of_plain, shown
+from .json_parsing import refuse_constant
 
 
 class AvroInput:
@@ -24,7 +25,7 @@ class AvroInput:
         self._named = named_types(schema)
 
     def value(self, text: bytes) -> AvroValue:
-        return self._of(self._schema, json.loads(text, parse_float=Decimal), "")
+        return self._of(self._schema, json.loads(text, parse_float=Decimal, parse_constant=refuse_constant), "")
 
     def _of(self, schema: AvroType, value: AvroValue, path: str) -> AvroValue:
         if isinstance(schema, list):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import io
-import json
 import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 from ..admin.connection import Connection
 from ..client.user_errors import Misused, UserError
 from .formats import NUMBERS, Coding, Form, registry_of
+from .json_parsing import parsed
 
 if TYPE_CHECKING:
     from fastavro.types import Schema as AvroSchema
@@ -43,7 +43,7 @@ def _explained_encode(form: Form, encode: Encode) -> Encode:
 
 
 def _encode_json(text: bytes) -> bytes:
-    json.loads(text)
+    parsed(text.decode())
     return text
 
 

@@ -109,7 +109,8 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def _refuse(constant: str) -> None:
+def refuse_constant(constant: str) -> None:
+    """Raises NotJson for NaN, Infinity and -Infinity, which `json` takes for numbers."""
     raise NotJson(f"it is not JSON: {constant} is not a number of JSON")
 
 
@@ -133,6 +134,6 @@ def _first_of_each(pairs: list[tuple[str, JsonValue]]) -> JsonObject:
 
 
 _DECODER = json.JSONDecoder(
-    parse_float=Literal, parse_int=_integer, parse_constant=_refuse, object_pairs_hook=_first_of_each
+    parse_float=Literal, parse_int=_integer, parse_constant=refuse_constant, object_pairs_hook=_first_of_each
 )
-_DOUBLES = json.JSONDecoder(parse_float=_double, parse_constant=_refuse, object_pairs_hook=_first_of_each)
+_DOUBLES = json.JSONDecoder(parse_float=_double, parse_constant=refuse_constant, object_pairs_hook=_first_of_each)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..client.reasons import reason_of
 from ..client.user_errors import Misused
-from .kept_schemas import drop_oldest
+from .kept_schemas import KeptSchemas
 from .schema_registry import Schema, SchemaRegistry, framed
 
 if TYPE_CHECKING:
@@ -74,18 +74,42 @@ def protobuf_from_registry(registry: SchemaRegistry) -> Callable[[bytes], Conten
 
 def message_of_value(registry: SchemaRegistry) -> Callable[[bytes], tuple[Descriptor, bytes]]:
     """A function that returns the descriptor of a value's message, and its bytes. It raises ValueError, IndexError."""
-    known: dict[tuple[int, tuple[int, ...]], Descriptor] = {}
+    compiled = KeptSchemas(registry, _Messages)
 
     def of_value(data: bytes) -> tuple[Descriptor, bytes]:
         schema_id, rest = framed(data)
         path, rest = _index_path(rest)
-        if (schema_id, path) not in known:
-            made = _message_at(registry.schema(schema_id), path)
-            drop_oldest(known)
-            known[schema_id, path] = made
-        return known[schema_id, path], rest
+        return compiled.get(schema_id).at(path), rest
 
     return of_value
+
+
+class _Messages:
+    """The messages of a registry's schema by their index paths. Raises ValueError and Misused for one of no messages."""
+
+    def __init__(self, schema: Schema) -> None:
+        if schema.kind != "PROTOBUF":
+            raise ValueError(f"its schema is {schema.kind[:40]}")
+        self._files = _compiled("schema.proto", {"schema.proto": schema.text, **schema.references})
+        self._pool, self._file = _pool(self._files)
+        self._known: dict[tuple[int, ...], Descriptor] = {}
+
+    def at(self, path: tuple[int, ...]) -> Descriptor:
+        """Raises ValueError for a path to no message."""
+        if path not in self._known:
+            self._known[path] = self._found(path)
+        return self._known[path]
+
+    def _found(self, path: tuple[int, ...]) -> Descriptor:
+        described = next(one for one in self._files.file if one.name == self._file.name)
+        names, level = [], described.message_type
+        for index in path:
+            if not 0 <= index < len(level):
+                raise ValueError("its message index names no message")
+            names.append(level[index].name)
+            level = level[index].nested_type
+        full = ".".join([*([described.package] if described.package else []), *names])
+        return self._pool.FindMessageTypeByName(full)
 
 
 def _text(path: Path) -> str:
@@ -199,22 +223,6 @@ def _message_named(pool: DescriptorPool, file: FileDescriptor, name: str | None)
         except KeyError:
             continue
     raise Misused(f"there is no message {name}: {', '.join(file.message_types_by_name) or 'the file has none'}")
-
-
-def _message_at(schema: Schema, path: tuple[int, ...]) -> Descriptor:
-    if schema.kind != "PROTOBUF":
-        raise ValueError(f"its schema is {schema.kind[:40]}")
-    files = _compiled("schema.proto", {"schema.proto": schema.text, **schema.references})
-    pool, file = _pool(files)
-    described = next(one for one in files.file if one.name == file.name)
-    names, level = [], described.message_type
-    for index in path:
-        if not 0 <= index < len(level):
-            raise ValueError("its message index names no message")
-        names.append(level[index].name)
-        level = level[index].nested_type
-    full = ".".join([*([described.package] if described.package else []), *names])
-    return pool.FindMessageTypeByName(full)
 
 
 def _decoded(message: Descriptor, data: bytes) -> Content:

@@ -6,7 +6,6 @@ import base64
 import http.client
 import json
 import struct
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -14,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ..client.error_kinds import ErrorKind
+from ..client.http_exchange import opened
 from ..client.message_text import shown
 from ..client.user_errors import Misused, UserError
 
@@ -33,9 +33,8 @@ _MOST_REASON_BYTES = 64 << 10
 _MOST_REFERENCES = 100
 #: Texts of schemas that are kept, in bytes; the least recently used go first.
 _MOST_KEPT_BYTES = 64 << 20
-#: A whole response takes no longer than so many times the timeout of one read.
+#: A whole exchange takes no longer than so many times the timeout of one read.
 _READS = 2
-_READ_BYTES = 64 << 10
 T = TypeVar("T")
 _WORDS: dict[type, str] = {list: "list", dict: "object"}
 
@@ -146,8 +145,8 @@ class SchemaRegistry:
         headers = self._headers | ({"Content-Type": "application/vnd.schemaregistry.v1+json"} if data else {})
         request = urllib.request.Request(f"{self._url}{path}", data, headers, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=self._timeout_s) as response:
-                return json.loads(self._read(response))
+            with opened(request, self._timeout_s, _READS * self._timeout_s) as response:
+                return json.loads(_read(response))
         except urllib.error.HTTPError as error:
             kind = _KINDS.get(error.code, ErrorKind.FAILED)
             is_of_registry = kind == ErrorKind.DENIED or error.code in _BUSY or error.code >= 500
@@ -166,19 +165,13 @@ class SchemaRegistry:
             raise _unusable(path, f"is no {_WORDS.get(kind, 'JSON')}")
         return found
 
-    def _read(self, response: http.client.HTTPResponse) -> bytes:
-        """Reads a response of any pace within a time, and of any size up to the limit. Raises TimeoutError, ValueError."""
-        deadline = time.monotonic() + _READS * self._timeout_s
-        pieces: list[bytes] = []
-        size = 0
-        while piece := response.read1(_READ_BYTES):
-            pieces.append(piece)
-            size += len(piece)
-            if size > _MOST_BYTES:
-                raise ValueError(f"it is longer than {_MOST_BYTES >> 20} MB")
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"it did not come whole within {_READS * self._timeout_s:g} s")
-        return b"".join(pieces)
+
+def _read(response: http.client.HTTPResponse) -> bytes:
+    """Raises TimeoutError, and ValueError for a response beyond the limit."""
+    body = response.read(_MOST_BYTES + 1)
+    if len(body) > _MOST_BYTES:
+        raise ValueError(f"it is longer than {_MOST_BYTES >> 20} MB")
+    return body
 
 
 def _unusable(path: str, words: str) -> UserError:

@@ -1,7 +1,8 @@
 """The offsets at which the last N records of partitions begin.
 
 The last offsets of a log may have no record: markers of transactions, aborted records, and what compaction has removed. So
-the records before the end are counted, in windows that double.
+the records before the end are counted, in windows that double. Where no more offsets are left than records are missing,
+all of them count, and nothing is read: a topic of fewer records than N would be read twice.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def tail_starts(reader: RangeReader, places: Collection[Place], count: int) -> M
     while ranges := {
         place: (max(first[place], highs[place] - width), highs[place])
         for place in missing
-        if first[place] < highs[place]
+        if highs[place] - first[place] > missing[place]
     }:
         last: dict[Place, deque[int]] = {place: deque(maxlen=missing[place]) for place in ranges}
         counts: Counter[Place] = Counter()

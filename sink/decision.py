@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from ..admin.errors import RequestFailed
-from ..admin.session import Admin, Place
+from ..admin.places import Place
+from ..admin.session import Admin
 from .ledger import MOST_SUPERSEDED, Attempt, Ledger, ledger_id
 from .open_transactions import NotCommitted, OpenTransactions, abort_late, abort_open
 from .requests import PATIENCE_S, end, is_unstable, open_attempts, read_ledger, take_id, write_ledger

@@ -13,7 +13,8 @@ from typing import TypeVar
 
 from ..admin.errors import NoResponse, RequestFailed, ResponseError, UnknownNode, check
 from ..admin.nodes import describe_cluster
-from ..admin.session import GROUP, TRANSACTION, Admin, Place
+from ..admin.places import Place
+from ..admin.session import GROUP, TRANSACTION, Admin
 from ..client.errors import LoginRejected
 from ..client.versions import Bounds
 from ..protocol.errors import ErrorCode

@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
 from ..admin.errors import RequestFailed, ResponseError
-from ..admin.session import Admin, Place
+from ..admin.places import Place
+from ..admin.session import Admin
 from ..admin.topics import described_topics
 from ..client.versions import Bounds
 from ..protocol.errors import ErrorCode

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         QueryTerminatedEvent,
     )
 
-    from ..admin.session import Place
+    from ..admin.places import Place
 
 _logger = logging.getLogger(__name__)
 

@@ -27,7 +27,8 @@ from ..protocol.records.batch import CONTROL_FLAG, iter_headers
 from ..protocol.records.record import decode_batch
 
 if TYPE_CHECKING:
-    from ..admin.session import Admin, Place
+    from ..admin.places import Place
+    from ..admin.session import Admin
     from ..protocol.json_value import JsonValue
     from .embedded import Embedded
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ...admin.errors import NotSupported, ResponseError, check
-from ...client.error_kinds import ErrorKind, kind_of_code
+from ...client.error_kinds import ErrorKind
 from ...client.user_errors import UserError
 from ...client.versions import Bounds
 from ...client.wording import counted
@@ -73,7 +73,7 @@ class SettingsReader:
         try:
             step()
         except ResponseError as error:
-            if kind_of_code(error.code) != ErrorKind.DENIED:
+            if not error.is_denial:
                 raise
             self.warnings.append(f"{subject} are not in the backup: {error}")
 

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from ...admin.configs import config_values
+from ...admin.configs import Kind, describe_configs
 from ...admin.connection import Connection
+from ...admin.errors import ResponseError
 from ...admin.log_directories import describe_log_dirs
 from ...admin.metadata_quorum import describe_quorum
 from ...admin.nodes import describe_cluster
@@ -134,8 +135,13 @@ def _directories(admin: Admin, serving: list[int]) -> Iterator[Finding]:
 
 def _settings(admin: Admin, serving: list[int], brokers: int) -> Iterator[Finding]:
     for node in serving:
-        values = {key: value.value for key, value in config_values(admin, "broker", str(node)).items()}
-        yield from dangers(f"broker {node}", values, brokers=brokers)
+        try:
+            found = describe_configs(admin, Kind.BROKER, str(node))
+        except ResponseError as error:
+            advice = "check the ACLs of this user: it needs DESCRIBE_CONFIGS on the cluster"
+            yield Finding(WARNING, "settings", f"broker {node}", f"its configs were not checked: {error}", advice)
+            continue
+        yield from dangers(f"broker {node}", {key: one.value for key, one in found.items()}, brokers=brokers)
 
 
 def _quorum(admin: Admin) -> Iterator[Finding]:

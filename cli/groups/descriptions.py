@@ -27,7 +27,7 @@ class ListedGroup(TypedDict):
 def description_of(admin: Admin, group: ListedGroup) -> GroupDescription:
     """Assignor, coordinator and members of a classic or consumer group."""
     describe = describe_consumer_group if group["kind"] == "consumer" else describe_classic_group
-    found = describe(admin, group["group"], admin.coordinator(group["group"]))
+    found = describe(admin, group["group"])
     return {
         "assignor": found.assignor or None,
         "coordinator": found.coordinator,
@@ -67,6 +67,11 @@ class GroupDescription(TypedDict):
 
 def share_groups(admin: Admin, names: Iterable[str]) -> dict[str, GroupDescription]:
     """Assignor, coordinator and members of share groups."""
+    asked = list(names)
+    return admin.patiently(lambda: _share_groups(admin, asked))
+
+
+def _share_groups(admin: Admin, names: Iterable[str]) -> dict[str, GroupDescription]:
     from ...protocol.messages.share_group_describe import ShareGroupDescribeRequest
 
     made: dict[str, GroupDescription] = {}
@@ -89,6 +94,11 @@ def _share_member(member: ShareMember) -> ShownMember:
 
 def streams_groups(admin: Admin, names: Iterable[str]) -> dict[str, GroupDescription]:
     """Assignor, coordinator, topology epoch and members with their tasks of streams groups."""
+    asked = list(names)
+    return admin.patiently(lambda: _streams_groups(admin, asked))
+
+
+def _streams_groups(admin: Admin, names: Iterable[str]) -> dict[str, GroupDescription]:
     from ...protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
 
     made: dict[str, GroupDescription] = {}

@@ -6,6 +6,8 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...admin.quorum import lag_behind
+
 if TYPE_CHECKING:
     from ...protocol.messages.metadata import MetadataResponsePartition
     from ..cluster_queries import Responses
@@ -78,15 +80,13 @@ def _sums(responses: Responses) -> list[str]:
     ]
     quorum = responses.quorum
     if quorum is not None:
-        ends = {voter.replica_id: voter.log_end_offset for voter in quorum.current_voters}
-        behind = ", ".join(f"{node} {_lag(quorum.high_watermark, end)}" for node, end in sorted(ends.items()))
+        lags = {
+            voter.replica_id: lag_behind(quorum.high_watermark, voter.log_end_offset) for voter in quorum.current_voters
+        }
+        # A leader does not know the end of a voter that has not fetched from it.
+        behind = ", ".join(f"{node} {'unknown' if lag is None else lag}" for node, lag in sorted(lags.items()))
         lines.append(
             f"controller {quorum.leader_id} in epoch {quorum.leader_epoch}, metadata offset {quorum.high_watermark}, "
             f"lag of voters: {behind}"
         )
     return lines
-
-
-def _lag(high_watermark: int, end_offset: int) -> str:
-    """A leader does not know the end of a voter that has not fetched from it."""
-    return str(max(0, high_watermark - end_offset)) if end_offset >= 0 else "unknown"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ...admin.configs import config_values, describe_topic_configs
+from ...admin.configs import Kind, describe_configs, describe_topic_configs
 from ...admin.features import describe_features
 from ...admin.metadata_quorum import QuorumDescription, describe_quorum
 from ...admin.nodes import describe_cluster
@@ -24,8 +24,6 @@ RELEASES = {21: "3.9", 25: "4.0", 27: "4.1", 29: "4.2", 30: "4.3", 33: "4.4"}
 _DEFAULT = "DEFAULT_CONFIG"
 #: The loggers that a node of Odradek describes begin with this.
 _OWN_LOGGERS = "odradek."
-#: Topics in one DescribeConfigs request: a response has every key of each.
-_TOPICS_PER_REQUEST = 200
 
 
 @dataclass
@@ -94,9 +92,9 @@ def survey(admin: Admin) -> Survey:
 
 
 def _describe(admin: Admin, node: SurveyedNode) -> None:
-    loggers = config_values(admin, "broker_logger", str(node.id))
+    loggers = describe_configs(admin, Kind.BROKER_LOGGER, str(node.id))
     node.program = ODRADEK if any(name.startswith(_OWN_LOGGERS) for name in loggers) else APACHE
-    found = config_values(admin, "broker", str(node.id))
+    found = describe_configs(admin, Kind.BROKER, str(node.id))
     node.configs = {name: one.value for name, one in sorted(found.items()) if one.config_source != _DEFAULT}
     levels = describe_features(admin, node.id)
     node.supported = {name: one.supported for name, one in levels.items() if one.supported is not None}
@@ -104,11 +102,7 @@ def _describe(admin: Admin, node: SurveyedNode) -> None:
 
 def _tiered(admin: Admin, topics: list[Topic]) -> list[str]:
     """Returns the topics with segments in remote storage."""
-    names = [str(topic.name) for topic in topics]
-    found: list[str] = []
-    for first in range(0, len(names), _TOPICS_PER_REQUEST):
-        response = describe_topic_configs(admin, names[first : first + _TOPICS_PER_REQUEST], [TIERED_TOPIC_KEY])
-        found += [
-            name for name, one in response.items() if TIERED_TOPIC_KEY in one and one[TIERED_TOPIC_KEY].value == "true"
-        ]
-    return sorted(found)
+    found = describe_topic_configs(admin, [topic.name for topic in topics], [TIERED_TOPIC_KEY])
+    return sorted(
+        name for name, one in found.items() if TIERED_TOPIC_KEY in one and one[TIERED_TOPIC_KEY].value == "true"
+    )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import IO, TYPE_CHECKING, AnyStr, BinaryIO, NamedTuple
 
 from ...client.reasons import reason_of
 from ...client.user_errors import Misused, UserError
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 #: Limit of a line, and of a file that is one record. Brokers take 1 MB by default.
 MOST_RECORD_BYTES = 64 << 20
+#: Limit of a line of JSON or CSV: base64 takes a third more, and a line has a key and headers, too.
+MOST_LINE_BYTES = 2 * MOST_RECORD_BYTES
+_LINE_ENDS = (b"\n", "\n", "\r")
 
 
 class InputForm(StrEnum):
@@ -88,5 +92,18 @@ def name_of(source: Path | None) -> str:
     return str(source) if source is not None else "standard input"
 
 
-def too_long(name: str, number: int) -> UserError:
-    return UserError(f"{name}, record {number} is longer than {MOST_RECORD_BYTES >> 20} MB: check --delimiter")
+def too_long(name: str, number: int, most: int, option: str = "--delimiter") -> UserError:
+    return UserError(f"{name}, record {number} is longer than {most >> 20} MB: check {option}")
+
+
+def bounded_lines(file: IO[AnyStr], name: str, most: int, option: str) -> Iterator[AnyStr]:
+    """The lines of a file with their ends. Raises UserError for one of more than `most` bytes or characters, and reads no
+    more of it.
+    """
+    for number in itertools.count(1):
+        line = file.readline(most + 1)
+        if not line:
+            return
+        if len(line) > most and line[-1:] not in _LINE_ENDS:
+            raise too_long(name, number, most, option)
+        yield line

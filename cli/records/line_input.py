@@ -7,7 +7,17 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ...client.user_errors import UserError
-from .input_record import MOST_RECORD_BYTES, Batch, Record, Shape, name_of, opened_input, readable, too_long
+from .input_record import (
+    MOST_RECORD_BYTES,
+    Batch,
+    Record,
+    Shape,
+    bounded_lines,
+    name_of,
+    opened_input,
+    readable,
+    too_long,
+)
 
 #: Lines that are read at once.
 _READ_BYTES = 64 << 10
@@ -44,7 +54,7 @@ def _split_lines(file: BinaryIO, name: str) -> Iterator[list[bytes]]:
             lines = b"".join(begun).split(b"\n")
             size = len(lines[0])
         if size > MOST_RECORD_BYTES:
-            raise too_long(name, number + 1)
+            raise too_long(name, number + 1, MOST_RECORD_BYTES)
         if line_break:
             yield lines
             number += len(lines)
@@ -60,13 +70,17 @@ def size_of(sources: Sequence[Path | None]) -> int | None:
 
 
 def read_lines(file: BinaryIO, name: str, shape: Shape) -> Iterator[Record]:
-    pieces = file if shape.delimiter == b"\n" else _split(file, shape.delimiter, name)
+    pieces = (
+        bounded_lines(file, name, MOST_RECORD_BYTES, "--delimiter")
+        if shape.delimiter == b"\n"
+        else _split(file, shape.delimiter, name)
+    )
     for number, piece in enumerate(pieces, 1):
         if number not in shape.lines:
             continue
         line = piece.removesuffix(shape.delimiter)
         if len(line) > MOST_RECORD_BYTES:
-            raise too_long(name, number)
+            raise too_long(name, number, MOST_RECORD_BYTES)
         key, value = None, line
         if shape.key_delimiter is not None:
             before, found, after = line.partition(shape.key_delimiter)
@@ -82,7 +96,7 @@ def _split(file: BinaryIO, delimiter: bytes, name: str) -> Iterator[bytes]:
         *whole, kept = (kept + data).split(delimiter)
         number += len(whole)
         if len(kept) > MOST_RECORD_BYTES:
-            raise too_long(name, number + 1)
+            raise too_long(name, number + 1, MOST_RECORD_BYTES)
         yield from whole
     if kept:
         yield kept
@@ -91,6 +105,6 @@ def _split(file: BinaryIO, delimiter: bytes, name: str) -> Iterator[bytes]:
 def read_file(file: BinaryIO, name: str, shape: Shape) -> Iterator[Record]:
     data = file.read(MOST_RECORD_BYTES + 1)
     if len(data) > MOST_RECORD_BYTES:
-        raise too_long(name, 1)
+        raise too_long(name, 1, MOST_RECORD_BYTES)
     if 1 in shape.lines:
         yield Record(data, line=1)

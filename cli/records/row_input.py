@@ -6,26 +6,29 @@ import base64
 import binascii
 import csv
 import io
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, BinaryIO
 
 from ...admin.positions import timestamp_ms
 from ...client.user_errors import Misused, UserError
-from .input_record import Record, Shape
+from ...records.contents import json_of
+from ...records.json_parsing import NotJson, loaded
+from .input_record import MOST_LINE_BYTES, Record, Shape, bounded_lines
 
 if TYPE_CHECKING:
     from ...records.consumed import ProducedHeaders
 
 
 def read_json_lines(file: BinaryIO, name: str, shape: Shape) -> Iterator[Record]:
-    for number, line in enumerate(file, 1):
+    for number, line in enumerate(bounded_lines(file, name, MOST_LINE_BYTES, "--input"), 1):
         if number not in shape.lines or not line.strip():
             continue
         where = f"{name}, line {number}"
         try:
-            content = json.loads(line)
-        except (ValueError, RecursionError) as error:
+            content = loaded(line.decode("utf-8-sig"))
+        except NotJson as error:
+            raise UserError(f"{where}: {error}") from None
+        except UnicodeDecodeError as error:
             raise UserError(f"{where} is not JSON: {error}") from None
         if not isinstance(content, dict) or not {"value", "value_base64"} & content.keys():
             raise UserError(f'{where} has no "value": use --input lines to send each line as it is')
@@ -36,8 +39,10 @@ def read_json_lines(file: BinaryIO, name: str, shape: Shape) -> Iterator[Record]
 
 def read_csv(file: BinaryIO, name: str, shape: Shape) -> Iterator[Record]:
     text = io.TextIOWrapper(file, "utf-8-sig", newline="")
+    csv.field_size_limit(MOST_LINE_BYTES)
+    lines = bounded_lines(text, name, MOST_LINE_BYTES, "--input")
     try:
-        yield from records_of_rows(_numbered(csv.DictReader(text)), name, "line", shape)
+        yield from records_of_rows(_numbered(csv.DictReader(lines)), name, "line", shape)
     except UnicodeDecodeError:
         raise UserError(f"{name} is not UTF-8: convert it with iconv") from None
     except csv.Error as error:
@@ -101,7 +106,7 @@ def _part(content: Mapping[str, object], name: str) -> bytes | None:
 def _bytes(content: object) -> bytes | None:
     if content is None or isinstance(content, bytes):
         return content
-    return (content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, default=str)).encode()
+    return (content if isinstance(content, str) else json_of(content)).encode()
 
 
 def _headers(content: object) -> ProducedHeaders:
@@ -109,7 +114,7 @@ def _headers(content: object) -> ProducedHeaders:
     if content is None or content == "":
         return []
     if isinstance(content, str):
-        content = json.loads(content)
+        content = loaded(content)
     if isinstance(content, Mapping):
         return [(str(name), _bytes(value)) for name, value in content.items()]
     if not isinstance(content, list | tuple):

@@ -88,7 +88,7 @@ def test_topics_and_pages_of_them(admin: Admin, theirs: Any, made: str) -> None:
 def test_configs_with_sources_types_and_synonyms(admin: Admin, theirs: Any, made: str) -> None:
     resource = ConfigResource(ConfigResourceType.TOPIC, made)
     expected = theirs.describe_configs([resource], include_synonyms=True, config_filter="all")["topic"][made]
-    ours = configs.config_values(admin, "topic", made)
+    ours = configs.describe_configs(admin, configs.Kind.TOPIC, made)
     assert {
         key: (one.value, one.config_source, one.config_type, one.read_only, one.is_sensitive,
               [(each.name, each.value, each.source) for each in one.synonyms])

@@ -81,11 +81,11 @@ def described(admin: Admin, name: str, away: frozenset[int] = frozenset()) -> Gr
 
 
 def _classic(admin: Admin, name: str, coordinator: int) -> Group:
-    found = describe_classic_group(admin, name, coordinator)
+    found = describe_classic_group(admin, name)
     members = [
         Member(one.member_id, one.client_id, one.client_host, None, _places(one.assigned)) for one in found.members
     ]
-    return Group(name, "classic", found.group_state, coordinator, found.assignor, None, members)
+    return Group(name, "classic", found.group_state, found.coordinator, found.assignor, None, members)
 
 
 def _places(topics: Iterable[tuple[str, Sequence[int]]]) -> list[str]:

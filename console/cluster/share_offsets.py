@@ -6,13 +6,14 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ...admin.configs import config_values
-from ...admin.errors import check
+from ...admin.configs import Kind, describe_configs
+from ...admin.errors import ResponseError, check
 from ...admin.log_offsets import EARLIEST, LATEST, partition_offsets
 from ...admin.positions import BEGINNING, END, Position
 from ...admin.topics import existing_topics
 from ...client.error_kinds import ErrorKind
 from ...client.user_errors import Misused, UserError
+from ...protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from ...admin.session import Admin
@@ -65,7 +66,16 @@ def alter_share_offsets(admin: Admin, group: str, offsets: Mapping[Place, int]) 
             check(f"group {group}, {result.topic_name}-{one.partition_index}", one.error_code, one.error_message)
 
 
-def queue_of(admin: Admin, group: str) -> str:
-    """The topic of a share group's dead-letter queue; "" without one, and from brokers that have none."""
-    found = config_values(admin, "group", group)
+def queue_of(admin: Admin, group: str) -> str | None:
+    """The topic of a share group's dead-letter queue; "" without one, and from brokers that have none; None where this user
+    may not know it.
+    """
+    try:
+        found = describe_configs(admin, Kind.GROUP, group)
+    except ResponseError as error:
+        if error.is_denial:
+            return None
+        if error.code == ErrorCode.INVALID_REQUEST:  # brokers without configs of groups
+            return ""
+        raise
     return found[_QUEUE].value or "" if _QUEUE in found else ""

@@ -34,7 +34,7 @@ def read_facts(admin: Admin, topics: Sequence[Topic], away: frozenset[int]) -> d
     places = [(one.name, each.partition_index) for one in topics for each in one.partitions]
     begins, ends = offsets_at(admin, places, EARLIEST), offsets_at(admin, places, LATEST)
     newest = _newest(admin, [place for place in places if ends.get(place, 0) > begins.get(place, 0)])
-    configs = describe_topic_configs(admin, [one.name for one in topics], _CONFIGS)
+    configs = describe_topic_configs(admin, [one.name for one in topics], _CONFIGS, without_denied=True)
     sizes = bytes_by_partition(replicas_in(describe_log_dirs(admin, _held(topics), _brokers(topics, away))))
     made: dict[str, TopicFacts] = {}
     for one in topics:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 
-from ...admin.configs import config_values
+from ...admin.configs import Kind, describe_configs
+from ...admin.errors import ResponseError
 from ...admin.features import describe_features
 from ...admin.log_directories import describe_log_dirs
 from ...admin.metadata_quorum import describe_quorum
@@ -20,11 +21,12 @@ from ..addresses import path_to
 from ..backend import Backend
 from ..cluster.model import BrokerRow
 from ..formats import NONE, age, number, size
-from ..parts import Badge, Cell, Facts, Link, Page, Table, Text
+from ..parts import Badge, Cell, Facts, Link, Page, Part, Table, Text
 from .long_lists import SortKey, listed, paged
 
 if TYPE_CHECKING:
     from ...admin.log_directories import LogDirectory
+    from ...admin.session import Admin
 
 
 #: Rows of the replicas that are out of sync.
@@ -85,8 +87,27 @@ def broker(backend: Backend, request: Request) -> Page:
         return Page(f"Broker {node}", [Text(words, "bad")], "/brokers", noun="Broker", crumbs=_CRUMBS, figures=figures)
     with backend.links.admin() as admin:
         directories = describe_log_dirs(admin, None, [node])[0].log_dirs
-        configs = config_values(admin, "broker", str(node))
-    everything = request.query_params.get("defaults") == "yes"
+        everything = request.query_params.get("defaults") == "yes"
+        configs = _configs(admin, node, everything=everything)
+    more = Link(
+        "without defaults" if everything else "with defaults",
+        path_to("brokers", node) + ("" if everything else "?defaults=yes"),
+    )
+    return Page(
+        f"Broker {node}",
+        [_directories(directories), _largest(directories), configs, Facts("", [("Configs", more)])],
+        "/brokers",
+        noun="Broker",
+        crumbs=_CRUMBS,
+        figures=figures,
+    )
+
+
+def _configs(admin: Admin, node: int, *, everything: bool) -> Part:
+    try:
+        configs = describe_configs(admin, Kind.BROKER, str(node))
+    except ResponseError as error:
+        return Text(f"Configs: {error}")
     shown = sorted(
         (key, value) for key, value in configs.items() if everything or value.config_source != "DEFAULT_CONFIG"
     )
@@ -98,19 +119,7 @@ def broker(backend: Backend, request: Request) -> Page:
         )
         for key, value in shown
     ]
-    table = Table("Configs", ("Key", "Value", "Source"), rows, "All configs have default values.")
-    more = Link(
-        "without defaults" if everything else "with defaults",
-        path_to("brokers", node) + ("" if everything else "?defaults=yes"),
-    )
-    return Page(
-        f"Broker {node}",
-        [_directories(directories), _largest(directories), table, Facts("", [("Configs", more)])],
-        "/brokers",
-        noun="Broker",
-        crumbs=_CRUMBS,
-        figures=figures,
-    )
+    return Table("Configs", ("Key", "Value", "Source"), rows, "All configs have default values.")
 
 
 def _state(row: BrokerRow, away: frozenset[int]) -> Badge:

@@ -6,7 +6,7 @@ import re
 
 from starlette.requests import Request
 
-from ...admin.configs import Kind, config_values, list_config_resources
+from ...admin.configs import Kind, describe_configs, list_config_resources
 from ...admin.errors import RequestFailed
 from ...client.error_kinds import ErrorKind
 from ...client.explained_errors import from_library
@@ -77,7 +77,7 @@ def _subscriptions(backend: Backend) -> Part:
     try:
         with backend.links.admin() as admin:
             for name in list_config_resources(admin, Kind.CLIENT_METRICS):
-                values = config_values(admin, "client_metrics", name)
+                values = describe_configs(admin, Kind.CLIENT_METRICS, name)
                 rows += [(name, key, value.value) for key, value in sorted(values.items())]
     except RequestFailed as error:
         return Text(f"Subscriptions of client metrics: {error}")

@@ -19,6 +19,7 @@ from ..cluster.share_offsets import queue_of
 from ..formats import NONE
 from ..parts import (
     Badge,
+    Cell,
     Field,
     Form,
     Link,
@@ -43,7 +44,7 @@ def queues(backend: Backend, request: Request) -> Page:
         (
             Link(one.group, path_to("groups", one.group)),
             Badge(one.state, "good" if one.state == "Stable" else "plain"),
-            Link(names[one.group], path_to("share", names[one.group])) if names[one.group] else "none",
+            _queue_cell(names[one.group]),
         )
         for one in chosen
     ]
@@ -53,6 +54,12 @@ def queues(backend: Backend, request: Request) -> Page:
     )
     table = listed(("Group", "State", "Dead-letter queue"), rows, "No share group matches.", _QUEUE_KEYS)
     return Page("Dead-letter queues", [words, pages, table], "/share", above=[search])
+
+
+def _queue_cell(name: str | None) -> Cell:
+    if name is None:
+        return "not authorized"
+    return Link(name, path_to("share", name)) if name else "none"
 
 
 def queue(backend: Backend, request: Request, budget: Budget) -> Page:

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from ...admin import acls
-from ...admin.configs import config_values
+from ...admin.configs import describe_topic_configs
 from ...admin.errors import RequestFailed
 from ...admin.log_directories import describe_log_dirs
 from ...admin.log_offsets import EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED, partition_offsets
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 #: Partitions on one page of a topic.
 _PARTITIONS = 100
+_TIERED = "remote.storage.enable"
 
 
 def topic(backend: Backend, request: Request) -> Response:
@@ -140,8 +141,8 @@ def _stored(
     away: frozenset[int],
 ) -> list[Table]:
     """Returns a table of what disks and remote store have of a tiered topic (KIP-405); nothing for other topics."""
-    enabled = config_values(admin, "topic", asked.name).get("remote.storage.enable")
-    if enabled is None or enabled.value != "true":
+    found = describe_topic_configs(admin, [asked.name], [_TIERED], without_denied=True).get(asked.name, {})
+    if _TIERED not in found or found[_TIERED].value != "true":
         return []
     local, stored = (partition_offsets(admin, [asked], at, without=away) for at in (EARLIEST_LOCAL, LATEST_TIERED))
     rows = [

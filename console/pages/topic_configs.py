@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from starlette.requests import Request
 
 from ...admin.config_alteration import alter_configs
-from ...admin.configs import ConfigValue, config_values
+from ...admin.configs import ConfigValue, Kind, describe_configs
+from ...admin.errors import ResponseError
 from ...client.properties import HIDDEN
 from ..access.sessions import FLASH_COOKIE
 from ..actions import Done, Fields, required
@@ -14,10 +17,13 @@ from ..backend import Backend
 from ..command_templates import command_of
 from ..config_values import in_unit_of, with_unit
 from ..formats import NONE
-from ..parts import Badge, Cell, Effect, Field, Form, Page, Table
+from ..parts import Badge, Cell, Effect, Field, Form, Page, Part, Table, Text
 from .described_topic import described
 from .topic_changes import deletion
 from .topic_head import CONFIGURATION, topic_page
+
+if TYPE_CHECKING:
+    from ...admin.session import Admin
 
 _SOURCES = {
     "DYNAMIC_TOPIC_CONFIG": "this topic",
@@ -37,10 +43,17 @@ def configuration(backend: Backend, request: Request) -> Page:
     name = request.path_params["topic"]
     with backend.links.admin() as admin:
         described(admin, name, is_new=FLASH_COOKIE in request.cookies)
-        configs = config_values(admin, "topic", name)
+        configs = _configs(backend, admin, name)
     page = topic_page(backend, name, CONFIGURATION, [])
-    page.below = [_config_table(backend, name, configs), deletion(backend, name)]
+    page.below = [configs, deletion(backend, name)]
     return page
+
+
+def _configs(backend: Backend, admin: Admin, name: str) -> Part:
+    try:
+        return _config_table(backend, name, describe_configs(admin, Kind.TOPIC, name))
+    except ResponseError as error:
+        return Text(f"Configs: {error}")
 
 
 def _config_table(backend: Backend, name: str, configs: dict[str, ConfigValue]) -> Table:

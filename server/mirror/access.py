@@ -30,7 +30,8 @@ from ...protocol.messages.create_acls import CreateAclsResponse
 from ...protocol.messages.quota_entities import EntityData
 
 if TYPE_CHECKING:
-    from ...admin.session import Admin, Place
+    from ...admin.places import Place
+    from ...admin.session import Admin
     from ...replication.mirror.link import Link
     from .here import Here
 

@@ -13,7 +13,8 @@ from ...admin.configs import Source as ValueSource
 from ...admin.configs import describe_topic_configs
 from ...admin.followed_groups import followed_offsets
 from ...admin.nodes import describe_cluster
-from ...admin.session import Admin, Place
+from ...admin.places import Place
+from ...admin.session import Admin
 from ...client.cluster import Address, Cluster
 from ...client.security_options import login_of, security_of, ssl_context
 from ...metadata.mirror_keys import FOLLOWED_CONFIGS, MIRROR_ORIGINS
@@ -112,7 +113,9 @@ class Source:
     def configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
         """The followed configs that each topic has itself, and where its records come from."""
         own = ValueSource.DYNAMIC_TOPIC_CONFIG.name
-        found = describe_topic_configs(self._admin, list(topics), [*FOLLOWED_CONFIGS, MIRROR_ORIGINS])
+        found = describe_topic_configs(
+            self._admin, list(topics), [*FOLLOWED_CONFIGS, MIRROR_ORIGINS], without_denied=True
+        )
         return {
             topic: {
                 key: value.value

@@ -118,6 +118,8 @@ def _key(api: str | int) -> int:
 def error_of(error: str | int | ErrorCode) -> ErrorCode:
     """Returns an error code given by name or number. Raises ValueError for one that is not there."""
     if isinstance(error, int):
+        if error not in ErrorCode.__members__.values():
+            raise ValueError(f"Kafka has no error {error}")
         return ErrorCode(error)
     name = error.upper().replace("-", "_")
     if name in ErrorCode.__members__:

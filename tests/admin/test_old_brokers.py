@@ -12,7 +12,7 @@ import odradek
 import pytest
 from odradek.admin import acls, config_changes, configs, features, groups, log_directories, nodes, topic_changes, topics
 from odradek.admin.connection import Connection
-from odradek.admin.errors import NotSupported, ResponseError
+from odradek.admin.errors import InvalidOptions, NotSupported, ResponseError
 from odradek.admin.group_offsets import commit, committed
 from odradek.admin.log_offsets import EARLIEST, LATEST, list_offsets, partition_offsets
 from odradek.admin.metadata_quorum import describe_quorum
@@ -90,6 +90,27 @@ def test_configs_are_altered_as_a_whole_and_others_stay(admin: Admin, broker: od
         config_changes.alter_configs(admin, "topic", "orders", {"cleanup.policy": ("APPEND", "compact")}, dry_run=False)
 
 
+def test_configs_of_all_brokers_are_altered_as_a_whole_and_others_stay(admin: Admin) -> None:
+    for key, value in (("log.retention.ms", "86400000"), ("log.segment.bytes", "2000000")):
+        config_changes.alter_configs(admin, "broker", configs.ALL_BROKERS, {key: ("SET", value)}, dry_run=False)
+    found = configs.own_values(admin, configs.Kind.BROKER, configs.ALL_BROKERS)
+    assert found["log.retention.ms"].value == "86400000" and found["log.segment.bytes"].value == "2000000"
+    assert found["min.insync.replicas"].value == "1"  # set by the format command
+
+
+def test_change_that_would_lose_a_hidden_config_is_refused(admin: Admin) -> None:
+    hidden = {"plugin.secret": ("SET", "secret")}
+    config_changes.alter_configs(admin, "broker", configs.ALL_BROKERS, hidden, dry_run=False)
+    with pytest.raises(InvalidOptions, match=r"do not show plugin\.secret: set these, too"):
+        config_changes.alter_configs(
+            admin, "broker", configs.ALL_BROKERS, {"log.retention.ms": ("SET", "1000")}, dry_run=False
+        )
+    assert "plugin.secret" in configs.own_values(admin, configs.Kind.BROKER, configs.ALL_BROKERS)
+    config_changes.alter_configs(
+        admin, "broker", configs.ALL_BROKERS, {"plugin.secret": ("DELETE", None)}, dry_run=False
+    )
+
+
 def test_offsets_of_logs_and_groups(admin: Admin, broker: odradek.Broker) -> None:
     for value in (b"1", b"2", b"3"):
         broker.topic("orders").send(value)
@@ -103,7 +124,7 @@ def test_offsets_of_logs_and_groups(admin: Admin, broker: odradek.Broker) -> Non
     assert committed(admin, "billing") == {place: (1, "a note")}
     (listed,) = groups.list_groups(admin)
     assert (listed.group_id, listed.kind, listed.group_state) == ("billing", "classic", "")
-    assert groups.describe_classic_group(admin, "billing", admin.coordinator("billing")).group_state == "Empty"
+    assert groups.describe_classic_group(admin, "billing").group_state == "Empty"
     groups.delete_group(admin, "billing")
     assert committed(admin, "billing") == {} and groups.list_groups(admin) == []
 

@@ -130,7 +130,7 @@ def test_a_registry_that_does_not_respond_makes_no_dead_letter_record(
         archive.advance(cluster)
         orders.send({"id": "int", "note": "string"}, {"id": 2, "note": "n"})
         with monkeypatch.context() as patched:
-            patched.setattr("odradek.records.schema_registry.urllib.request.urlopen", _no_response)
+            patched.setattr("odradek.records.schema_registry.opened", _no_response)
             with pytest.raises(UserError, match="no response from the schema registry"):
                 archive.advance(cluster)
         archive.advance(cluster)

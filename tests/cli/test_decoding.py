@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 import json
 import struct
+import subprocess
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import fastavro
 import pytest
@@ -18,7 +20,8 @@ from odradek.client.user_errors import Misused, UserError
 from odradek.records.content_decoder import decoder
 from odradek.records.content_encoder import encoder
 from odradek.records.formats import Coding, Form
-from odradek.records.protobuf_decoding import _compiled, _pool
+from odradek.records.protobuf_decoding import _compiled, _pool, message_of_value
+from odradek.records.schema_registry import SchemaRegistry
 
 AMOUNT = {"type": "record", "name": "Amount", "fields": [{"name": "cents", "type": "long"}]}
 ORDER = {
@@ -45,6 +48,7 @@ class Registry(BaseHTTPRequestHandler):
             "schema": PROTO,
             "references": [{"name": "money.proto", "subject": "money", "version": 1}],
         },
+        "/schemas/ids/3": {"schemaType": "PROTOBUF", "schema": "message {"},
         "/subjects/money/versions/1": {"schemaType": "PROTOBUF", "schema": MONEY},
     }
     responses["/subjects/avro-value/versions/latest"] = {"id": 1, **responses["/schemas/ids/1"]}
@@ -121,6 +125,24 @@ def test_protobuf_is_decoded_by_a_registry_and_its_message_index(registry: str) 
     assert decoded(coding, framed(2, b"\x02\x02" + protobuf_order())) == ORDER_AS_JSON
     assert decoded(coding, framed(2, b"\x00" + b"\x0a\x01x")) == {"name": "x"}
     assert decoded(coding, framed(2, b"\x04\x02\x00" + b"\x08\x07")) == {"count": 7}
+
+
+@pytest.mark.usefixtures("processes")
+def test_schemas_are_compiled_once_for_all_records_good_or_bad(registry: str) -> None:
+    message_of = message_of_value(SchemaRegistry(registry))
+    with patch.object(subprocess, "run", side_effect=subprocess.run) as run:
+        for _ in range(3):
+            assert message_of(framed(2, b"\x00rest"))[1] == b"rest"
+            assert message_of(framed(2, b"\x02\x02rest"))[0].name == "Order"
+            with pytest.raises(ValueError, match="its message index names no message"):
+                message_of(framed(2, b"\x02\x0e"))
+        assert run.call_count == 1
+        for _ in range(3):
+            with pytest.raises(Misused, match="is not a Protobuf schema"):
+                message_of(framed(3, b"\x00"))
+            with pytest.raises(ValueError, match="its schema is AVRO"):
+                message_of(framed(1, b"\x00"))
+        assert run.call_count == 2
 
 
 @pytest.mark.usefixtures("processes")
@@ -219,6 +241,16 @@ def test_protobuf_is_encoded_with_the_place_of_its_message(
     assert decoded(coding, made) == json.loads(text)
     with pytest.raises(UserError, match="is not protobuf"):
         encoded(coding, '{"unknown": 1}', "protobuf-value")
+
+
+@pytest.mark.parametrize("text", ["NaN", "[1, -Infinity]", "{", '{"a": 1} 2'])
+def test_text_that_is_not_json_is_not_encoded(text: str, tmp_path: Path) -> None:
+    (tmp_path / "double.avsc").write_text('"double"')
+    for coding in (Coding(Form.json), Coding(Form.avro, schema=tmp_path / "double.avsc")):
+        made = encoder(coding, Connection({}), "orders-value")
+        assert made is not None
+        with pytest.raises(UserError, match=rf"is not {coding.form}: "):
+            made(text.encode())
 
 
 @pytest.mark.parametrize(

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import io
+import itertools
+import math
 import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import odradek
 import pytest
 from odradek.admin.connection import Connection
 from odradek.cli.client.producer_ids import request_producer_id
-from odradek.cli.records import input_record, line_input
-from odradek.cli.records.input_record import Batch
+from odradek.cli.records import input_record, line_input, row_input
+from odradek.cli.records.input_record import Batch, InputForm, Shape
+from odradek.cli.records.inputs import records_of
 from odradek.cli.records.line_input import size_of, value_batches
+from odradek.cli.records.row_input import records_of_rows
 from odradek.cli.records.sending import Sender
 from odradek.cli.records.taken_lines import TakenLines
 from odradek.client.user_errors import UserError
@@ -58,6 +63,61 @@ def test_line_over_the_limit_is_refused(tmp_path: Path, monkeypatch: pytest.Monk
         text = b"\n".join([*at_limit, b"x" * 101]) + end
         with pytest.raises(UserError, match=r"record 3 .*longer than"):
             list(value_batches([None], io.BytesIO(text)))
+
+
+class Endless(io.RawIOBase):
+    """A line without an end, which counts what is read of it."""
+
+    size = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        self.size += len(buffer)
+        assert self.size <= 10 << 20, "it is read without a limit"
+        buffer[:] = b"x" * len(buffer)
+        return len(buffer)
+
+
+@pytest.mark.parametrize(
+    ("form", "shape"),
+    [
+        (InputForm.lines, Shape(key_delimiter=b":")),
+        (InputForm.lines, Shape(delimiter=b";")),
+        (InputForm.jsonl, Shape()),
+        (InputForm.csv, Shape()),
+    ],
+)
+def test_line_without_an_end_is_not_kept(form: InputForm, shape: Shape, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, limit in itertools.product(
+        (input_record, line_input, row_input), ("MOST_RECORD_BYTES", "MOST_LINE_BYTES")
+    ):
+        monkeypatch.setattr(module, limit, 1 << 20, raising=False)
+    with pytest.raises(UserError, match=r"record 1 is longer than 1 MB"):
+        list(records_of(None, io.BufferedReader(Endless()), form, shape))
+
+
+def test_csv_takes_values_as_long_as_records() -> None:
+    value = "v" * (1 << 20)
+    (record,) = records_of(None, io.BytesIO(f"key,value\nk,{value}\n".encode()), InputForm.csv, Shape())
+    assert (record.key, record.value) == (b"k", value.encode())
+
+
+@pytest.mark.parametrize(
+    "text", ['{"value": NaN}', '{"value": {"a": -Infinity}}', '{"value": 1e999}', "nothing", "\xff"]
+)
+def test_line_that_is_not_json_is_named(text: str) -> None:
+    lines = io.BytesIO(b'{"value": 1}\n' + text.encode("latin-1") + b"\n")
+    found = records_of(None, lines, InputForm.jsonl, Shape())
+    assert next(found).value == b"1"
+    with pytest.raises(UserError, match=r"^standard input, line 2"):
+        next(found)
+
+
+def test_numbers_of_rows_that_json_has_not_are_text() -> None:
+    (record,) = records_of_rows([(1, {"price": math.nan, "unit": b"\x00"})], "t.parquet", "row", Shape())
+    assert record.value == b'{"price": "NaN", "unit": "AA=="}'
 
 
 def test_line_of_an_open_pipe_is_not_delayed() -> None:

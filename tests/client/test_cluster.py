@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import struct
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from ssl import create_default_context
@@ -19,8 +21,11 @@ from odradek.admin.nodes import describe_cluster
 from odradek.client.cluster import TRANSACTION_COORDINATOR, Address, Cluster
 from odradek.client.errors import LoginRejected, NoResponse, NotSupported, UnknownNode
 from odradek.client.sasl import PasswordLogin
+from odradek.protocol.apis import api_named
+from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.describe_cluster import DescribeClusterRequest
-from odradek.protocol.messages.metadata import MetadataRequest
+from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from odradek.protocol.messages.vote import VoteRequest
 
 pytestmark = pytest.mark.usefixtures("sockets")
@@ -75,7 +80,7 @@ def test_next_address_is_tried_where_one_refuses(broker: odradek.Broker) -> None
     cluster = Cluster([unused(), address_of(broker)], "test", TIMEOUT_S)
     try:
         assert cluster.ask(DescribeClusterRequest()).error_code == 0
-        with patch.object(Cluster, "_response", autospec=True, side_effect=Cluster._response) as tries:
+        with patch.object(Cluster, "_outcome", autospec=True, side_effect=Cluster._outcome) as tries:
             assert cluster.ask(DescribeClusterRequest()).error_code == 0
         assert tries.call_count == 1  # the address that responded last comes first
     finally:
@@ -97,6 +102,80 @@ def test_next_address_is_tried_soon_where_one_hangs(broker: odradek.Broker) -> N
         assert cluster.coordinator("billing") >= 0
         assert time.monotonic() - began < TIMEOUT_S / 2
         cluster.close()
+
+
+@contextlib.contextmanager
+def swallowing(broker: odradek.Broker, api: str) -> Iterator[tuple[Address, list[int]]]:
+    """An address of the broker at which requests of an API get no response, and the API keys of all that came."""
+    taken: list[int] = []
+    ended = threading.Event()
+    threads = []
+
+    def forward(client: socket.socket) -> None:
+        with client, socket.create_connection(address_of(broker)[:2]) as server, contextlib.suppress(OSError):
+            requests, responses = client.makefile("rb"), server.makefile("rb")
+            while head := requests.read(4):
+                body = requests.read(struct.unpack(">i", head)[0])
+                taken.append(struct.unpack_from(">h", body)[0])
+                if taken[-1] == api_named(api).key:
+                    ended.wait(TIMEOUT_S)
+                    return
+                server.sendall(head + body)
+                head = responses.read(4)
+                client.sendall(head + responses.read(struct.unpack(">i", head)[0]))
+
+    def serve(listening: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while not ended.is_set():
+                threads.append(threading.Thread(target=forward, args=(listening.accept()[0],)))
+                threads[-1].start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threads.append(threading.Thread(target=serve, args=(listening,)))
+        threads[0].start()
+        try:
+            yield Address("127.0.0.1", listening.getsockname()[1]), taken
+        finally:
+            ended.set()
+            listening.shutdown(socket.SHUT_RDWR)
+            for thread in threads:
+                thread.join()
+
+
+def creation(name: str) -> CreateTopicsRequest:
+    topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1, assignments=[], configs=[])
+    return CreateTopicsRequest(topics=[topic], timeout_ms=1000, validate_only=False)
+
+
+def test_change_without_a_response_is_not_sent_to_another_broker(broker: odradek.Broker) -> None:
+    with swallowing(broker, "CreateTopics") as (address, taken):
+        cluster = Cluster([address, address_of(broker)], "test", 1.5)
+        with pytest.raises(NoResponse, match=str(address.port)):
+            cluster.ask(creation("once"))
+        assert taken.count(api_named("CreateTopics").key) == 1
+        cluster.close()
+    cluster = Cluster([address_of(broker)], "test", TIMEOUT_S)
+    (topic,) = cluster.ask(MetadataRequest(topics=[MetadataRequestTopic(name="once")])).topics
+    assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    cluster.close()
+
+
+def test_change_goes_past_brokers_that_hang_or_refuse(broker: odradek.Broker) -> None:
+    with hanging() as address:
+        for index, first in enumerate((address, unused())):
+            cluster = Cluster([first, address_of(broker)], "test", TIMEOUT_S)
+            began = time.monotonic()
+            (topic,) = cluster.ask(creation(f"past-{index}")).topics
+            assert topic.error_code == 0 and time.monotonic() - began < TIMEOUT_S / 2
+            cluster.close()
+
+
+def test_change_is_tried_everywhere_while_nothing_takes_it() -> None:
+    addresses = [unused(), unused()]
+    cluster = Cluster(addresses, "test", TIMEOUT_S)
+    with pytest.raises(NoResponse, match=rf"{addresses[0].port} .*{addresses[1].port}"):
+        cluster.ask(creation("nowhere"))
+    cluster.close()
 
 
 def test_queries_leave_out_what_hangs(broker: odradek.Broker) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+import time
 from collections.abc import Iterator
 
 import odradek
@@ -63,6 +64,27 @@ def test_peer_that_sends_anything_is_no_failure(pieces: list[bytes], has_login: 
     assert found is None or isinstance(found, Fault)
     if found is not None and found.security is PortSecurity.LOGIN:
         assert found.mechanisms.isprintable() and len(found.mechanisms) <= 200
+
+
+@pytest.mark.parametrize("first", [b"", b"\0\0\0\x0a" + b"\0\0\0\1" + b"\0\0" + b"\0\0\0\0"])
+def test_peer_that_sends_a_byte_now_and_then_is_given_up(first: bytes) -> None:
+    ended = threading.Event()
+
+    def drip(listening: socket.socket) -> None:
+        accepted, _ = listening.accept()
+        with accepted, contextlib.suppress(OSError):
+            accepted.sendall(first + b"\0\0")
+            while not ended.wait(0.02):
+                accepted.sendall(b"\1")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=drip, args=(listening,))
+        thread.start()
+        began = time.monotonic()
+        assert fault_of_port(listening.getsockname(), None, 0.5, has_login=False) is None
+        assert time.monotonic() - began < TIMEOUT_S / 4
+        ended.set()
+        thread.join()
 
 
 def test_mechanisms_of_a_port_with_a_login_are_shown() -> None:

@@ -1,0 +1,124 @@
+"""An exchange of HTTP within a time: from the connect to the last byte, with redirects.
+
+The timeout of `urllib.request` is that of one read: a server that sends a byte now and then holds a client forever.
+"""
+
+from __future__ import annotations
+
+import http.client
+import io
+import socket
+import time
+import urllib.request
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+
+def opened(request: urllib.request.Request | str, timeout_s: float, whole_s: float) -> http.client.HTTPResponse:
+    """Sends a request as `urlopen` does. Returns the response, whose body ends by the time, too. `timeout_s`: of one read;
+    `whole_s`: of everything. Raises what `urlopen` raises; TimeoutError is an OSError.
+    """
+    deadline = _Deadline(whole_s)
+    opener = urllib.request.build_opener(_Http(deadline), _Https(deadline))
+    return cast("http.client.HTTPResponse", opener.open(request, timeout=timeout_s))
+
+
+class _Deadline:
+    def __init__(self, whole_s: float) -> None:
+        self._whole_s = whole_s
+        self._at_s = time.monotonic() + whole_s
+
+    def left_s(self) -> float:
+        """Raises TimeoutError after the deadline."""
+        left_s = self._at_s - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError(f"it did not come whole within {self._whole_s:g} s")
+        return left_s
+
+
+class _Http(urllib.request.HTTPHandler):
+    def __init__(self, deadline: _Deadline) -> None:
+        super().__init__()
+        self._deadline = deadline
+
+    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(_Connect(http.client.HTTPConnection, self._deadline), req)
+
+
+class _Https(urllib.request.HTTPSHandler):
+    def __init__(self, deadline: _Deadline) -> None:
+        super().__init__()
+        self._deadline = deadline
+
+    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(_Connect(http.client.HTTPSConnection, self._deadline), req)
+
+
+class _Connect:
+    """Makes connections of a kind, whose responses end by the deadline."""
+
+    def __init__(self, kind: type[http.client.HTTPConnection], deadline: _Deadline) -> None:
+        self._kind = kind
+        self._deadline = deadline
+
+    def __call__(
+        self,
+        host: str,
+        /,
+        *,
+        port: int | None = None,
+        timeout: float = 0.0,
+        source_address: tuple[str, int] | None = None,
+        blocksize: int = 8192,
+    ) -> http.client.HTTPConnection:
+        timeout = min(timeout, self._deadline.left_s())
+        made = self._kind(host, port=port, timeout=timeout, source_address=source_address, blocksize=blocksize)
+        made.response_class = _response_within(self._deadline)
+        return made
+
+
+def _response_within(deadline: _Deadline) -> type[http.client.HTTPResponse]:
+    class Response(http.client.HTTPResponse):
+        def __init__(
+            self, sock: socket.socket, debuglevel: int = 0, method: str | None = None, url: str | None = None
+        ) -> None:
+            super().__init__(cast("socket.socket", _LimitedSocket(sock, deadline)), debuglevel, method, url)
+
+    return Response
+
+
+class _LimitedSocket:
+    """The part of a socket that a response takes: a file, whose reads end by the deadline."""
+
+    def __init__(self, connected: socket.socket, deadline: _Deadline) -> None:
+        self._connected = connected
+        self._deadline = deadline
+
+    def makefile(self, mode: str) -> io.BufferedReader:
+        return io.BufferedReader(_LimitedFile(self._connected, self._deadline))
+
+
+class _LimitedFile(io.RawIOBase):
+    def __init__(self, connected: socket.socket, deadline: _Deadline) -> None:
+        self._connected = connected
+        self._timeout_s = connected.gettimeout()
+        self._file = connected.makefile("rb", buffering=0)  # keeps the socket open, which its connection closes
+        self._deadline = deadline
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int | None:
+        left_s = self._deadline.left_s()
+        self._connected.settimeout(left_s if self._timeout_s is None else min(self._timeout_s, left_s))
+        try:
+            return self._file.readinto(buffer)
+        except TimeoutError:
+            self._deadline.left_s()
+            raise
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()

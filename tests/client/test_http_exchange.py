@@ -1,0 +1,95 @@
+"""Exchanges of HTTP with servers that send a byte now and then: they end within their time."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+import urllib.error
+from collections.abc import Iterator
+
+import pytest
+from odradek.client.errors import NoToken
+from odradek.client.http_exchange import opened
+from odradek.client.security_options import TokenProvider, security_of
+from odradek.client.user_errors import UserError
+from odradek.records.schema_registry import SchemaRegistry
+
+pytestmark = pytest.mark.usefixtures("sockets")
+#: Limits of one read, and of an exchange.
+READ_S, WHOLE_S = 5.0, 0.5
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n"
+
+
+@contextlib.contextmanager
+def server(first: bytes, *, drips: bool) -> Iterator[str]:
+    """The address of a server that sends the first bytes of a response, and then a byte now and then, or ends it."""
+    ended = threading.Event()
+
+    def serve(listening: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                accepted, _ = listening.accept()
+                with accepted, contextlib.suppress(OSError):
+                    accepted.recv(4096)
+                    accepted.sendall(first)
+                    while drips and not ended.wait(0.02):
+                        accepted.sendall(b"a")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=serve, args=(listening,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            ended.set()
+            listening.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+@pytest.mark.parametrize("first", [b"", b"HTTP/1.1 200 OK\r\nX: ", HEAD, b"HTTP/1.1 500 Wrong\r\n\r\n"])
+def test_exchange_ends_within_its_time(first: bytes) -> None:
+    began = time.monotonic()
+    with server(first, drips=True) as url, pytest.raises(TimeoutError, match=r"it did not come whole within 0\.5 s"):
+        body(url, WHOLE_S)
+    assert time.monotonic() - began < READ_S
+
+
+def test_response_in_time_is_whole() -> None:
+    with server(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc", drips=False) as url:
+        assert body(url, READ_S) == b"abc"
+
+
+def body(url: str, whole_s: float) -> bytes:
+    try:
+        with opened(url, READ_S, whole_s) as response:
+            return response.read()
+    except urllib.error.HTTPError as error:
+        return error.read()
+
+
+@pytest.mark.parametrize("first", [b"HTTP/1.1 200 OK\r\nX: ", HEAD])
+def test_schema_registry_that_drips_is_an_error(first: bytes) -> None:
+    with server(first, drips=True) as url:
+        registry = SchemaRegistry(url, timeout_s=WHOLE_S / 2)
+        with pytest.raises(
+            UserError, match=r"no response from the schema registry .*it did not come whole within 0\.5 s"
+        ):
+            registry.schema(1)
+
+
+def test_token_endpoint_that_drips_gives_no_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("odradek.client.security_options._TOKEN_S", WHOLE_S)
+    with server(HEAD, drips=True) as url:
+        security = security_of(
+            {
+                "security.protocol": "SASL_PLAINTEXT",
+                "sasl.mechanism": "OAUTHBEARER",
+                "sasl.oauthbearer.token.endpoint.url": url,
+                "sasl.oauthbearer.client.id": "app",
+                "sasl.oauthbearer.client.secret": "secret",
+            }
+        )
+        with pytest.raises(NoToken, match="returned no token"):
+            TokenProvider(security).token()
