@@ -21,7 +21,8 @@ from ...replication.mirror.partition import MirrorState
 from ...storage.directory import STRAY_SUFFIX, replica_directory_name
 from ...storage.files.failures import LogDirectoryFailure
 from ...storage.log.kept_tail import keep_tail, tail_of
-from .followed import MirroredPartition, last_batch
+from .followed import MirroredPartition
+from .local_batches import batch_at
 
 if TYPE_CHECKING:
     from ..partitions.hosted_partition import HostedPartition
@@ -87,7 +88,7 @@ class LinkCuts:
         mirrored.is_cut_submitted = False
         hosted.open_log().truncate_to(mirrored.log.end, now_ms)
         hosted.cut(now_ms)
-        mirrored.log.cut(hosted.log_end_offset, last_batch(hosted.open_log()), kept)
+        mirrored.log.cut(hosted.log_end_offset, batch_at(hosted, hosted.log_end_offset - 1), kept)
         log.warning("link %s: %s: %s", self._link, hosted.name, mirrored.log.reason)
         mirrored.changed(mirrored)
 

@@ -23,12 +23,14 @@ from ...replication.mirror.link import Link, LinkState
 from ...replication.mirror.partition import STOPPED_STATES, MirroredLog, MirrorState
 from ...replication.mirror.progress import MirrorProgress, group_of
 from ...replication.mirror.report import REPORT_PARTITION, REPORT_TOPIC, LinkReport
+from ...storage.files.failures import LogDirectoryFailure
 from ..replicas.fetcher import ReplicaFetcher
 from .access import LinkAccess
 from .cuts import LinkCuts
-from .followed import MirroredPartition, last_batch
+from .followed import MirroredPartition
 from .here import MOST_COMMITTED, Commit, Here
 from .link_quota import LinkQuota
+from .local_batches import last_batch
 from .requests import SourceRequests, key_of
 from .source import Source, SourceTopic, SourceView
 from .topics import LinkTopics
@@ -87,6 +89,8 @@ class LinkFollower:
         self._reported_text = ""
         self._cluster_id = ""
         self._round = 0
+        #: The state that the last round followed: fetches go on until the next one when an operator stops the link.
+        self._state = link.state
         #: Topics that follow the link, by the last image that was looked through.
         self._seen: MetadataImage | None = None
         self._followed: list[str] = []
@@ -109,8 +113,8 @@ class LinkFollower:
 
     def state_of(self, mirrored: MirroredPartition) -> str:
         """A partition's state in a word."""
-        is_active = self.link.state is LinkState.ACTIVE or mirrored.log.state in STOPPED_STATES
-        return mirrored.log.state.value if is_active else self.link.state.value
+        is_active = self._state is LinkState.ACTIVE or mirrored.log.state in STOPPED_STATES
+        return mirrored.log.state.value if is_active else self._state.value
 
     def wake(self) -> None:
         """Begins the next round now: roles or configs have changed."""
@@ -168,17 +172,18 @@ class LinkFollower:
         self.error = words
 
     async def _follow(self) -> None:
-        if self.link.state is not LinkState.ACTIVE:
+        self._state = self.link.state
+        if self._state is not LinkState.ACTIVE:
             self._end_fetches()
-            self._adopt_stopped()
-            if self.link.state is LinkState.PROMOTED:
+            await self._adopt_stopped()
+            if self._state is LinkState.PROMOTED:
                 for mirrored in self.partitions.values():
                     if mirrored.hosted.role.has_enough_in_sync:
                         mirrored.hosted.abort_open_transactions(self._here.node.clock.now_ms())
             return
         await self._here.ensure_groups()
         view = await self._blocking(self._read_view)
-        self._adopt(view)
+        await self._adopt(view)
         for mirrored in list(self.partitions.values()):
             if mirrored.log.state is MirrorState.CUTTING:
                 await self._cuts.cut(mirrored)
@@ -209,37 +214,44 @@ class LinkFollower:
                 if hosted is not None and hosted.role.is_leader and not hosted.offline:
                     yield name, hosted
 
-    def _adopt(self, view: SourceView) -> None:
+    async def _adopt(self, view: SourceView) -> None:
         """Gives each led partition the leader that it has there now."""
         assert self._source is not None
         if self._requests is None:
             self._requests = SourceRequests(self._here.node.config.node_id, self._here.node.config, self._source, view)
         self._requests.view = view
         led = {}
-        for topic, hosted in self._led():
-            place = (topic, hosted.index)
-            led[place] = self._adopted(view.topics.get(self.link.name_there(topic)), topic, hosted)
-            led[place].ask_ends_if_silent(self._requests, self._here.node.clock)
-            led[place].changed(led[place])
+        for topic, hosted in list(self._led()):
+            followed = await self._adopted(view.topics.get(self.link.name_there(topic)), topic, hosted)
+            if followed is not None:
+                led[topic, hosted.index] = followed
+                followed.ask_ends_if_silent(self._requests, self._here.node.clock)
+                followed.changed(followed)
         for place in self.partitions.keys() - led.keys():
             self.partitions[place].leave()
         self.partitions = led
 
-    def _adopted(self, source: SourceTopic | None, topic: str, hosted: HostedPartition) -> MirroredPartition:
+    async def _adopted(
+        self, source: SourceTopic | None, topic: str, hosted: HostedPartition
+    ) -> MirroredPartition | None:
+        """The partition with the leader that it has there. None where its log has failed: the next round begins anew."""
         before = self.partitions.get((topic, hosted.index))
         leader = source.leaders[hosted.index] if source is not None and hosted.index < len(source.leaders) else None
         if before is not None and before.is_current and (leader is None or leader.epoch == before.epoch):
             self._note_state(before, source, leader is not None)
             if before.leader == (leader.node if leader is not None else -1):
                 return before
-        mirrored_log = self._log_of(hosted, before)
+        if before is not None:
+            before.leave()  # nothing is appended while the last batch is read
+        mirrored_log = await self._log_of(hosted, before)
+        if mirrored_log is None:
+            return None
         key = (key_of(source) if source is not None else b"", hosted.index)
         made = MirroredPartition(
             hosted, key, self.link.name_there(topic), leader.node if leader is not None else -1,
             leader.epoch if leader is not None else -1, mirrored_log,
         )  # fmt: skip
         if before is not None:
-            before.leave()
             made.resume(before)
         self._note_state(made, source, leader is not None)
         made.search()
@@ -247,12 +259,18 @@ class LinkFollower:
             self._fetcher(leader.node).follow(made)
         return made
 
-    def _log_of(self, hosted: HostedPartition, before: MirroredPartition | None) -> MirroredLog:
-        mirrored = hosted.open_log()
-        last = last_batch(mirrored)
-        made = MirroredLog(
-            hosted.log_end_offset, last, mirrored.config.compact, hosted.log_start_offset, self._cuts_diverged(hosted)
-        )
+    async def _log_of(self, hosted: HostedPartition, before: MirroredPartition | None) -> MirroredLog | None:
+        """None where the log cannot be read, or has changed meanwhile."""
+        end = hosted.log_end_offset
+        try:
+            last = await last_batch(hosted)
+        except LogDirectoryFailure as failure:
+            hosted.on_failure(failure)
+            return None
+        if hosted.log_end_offset != end:
+            return None
+        compacts, start = hosted.open_log().config.compact, hosted.log_start_offset
+        made = MirroredLog(end, last, compacts, start, self._cuts_diverged(hosted))
         if before is not None and before.log.state in STOPPED_STATES and before.hosted is hosted:
             made.stop(before.log.state, before.log.reason)
         return made
@@ -277,14 +295,16 @@ class LinkFollower:
             mirrored_log.found_again()
             mirrored_log.allow_cut(cuts=self._cuts_diverged(hosted))
 
-    def _adopt_stopped(self) -> None:
+    async def _adopt_stopped(self) -> None:
         """Has the partitions without fetches, of which only the progress is reported."""
         led = {}
-        for topic, hosted in self._led():
+        for topic, hosted in list(self._led()):
             place = (topic, hosted.index)
             before = self.partitions.get(place)
             is_kept = before is not None and before.hosted is hosted
-            mirrored_log = before.log if before is not None and is_kept else self._log_of(hosted, None)
+            mirrored_log = before.log if before is not None and is_kept else await self._log_of(hosted, None)
+            if mirrored_log is None:
+                continue
             made = MirroredPartition(hosted, (b"", hosted.index), self.link.name_there(topic), -1, -1, mirrored_log)
             if before is not None:
                 made.resume(before)
@@ -331,7 +351,7 @@ class LinkFollower:
 
     def _progress(self, mirrored: MirroredPartition) -> MirrorProgress:
         hosted, reason = mirrored.hosted, mirrored.log.reason
-        if mirrored.error and not reason and self.link.state is LinkState.ACTIVE:
+        if mirrored.error and not reason and self._state is LinkState.ACTIVE:
             reason = f"the source answers {ErrorCode(mirrored.error).name}"
         is_replicated, producers = hosted.high_watermark == hosted.log_end_offset, hosted.open_log().producers
         return MirrorProgress(
@@ -342,8 +362,8 @@ class LinkFollower:
             at_ms=mirrored.source_end_ms,
             caught_up_ms=mirrored.caught_up_ms,
             producer_id=max(producers.by_id, default=-1),
-            is_final=self.link.state in _ENDED and is_replicated,
-            is_promoted=self.link.state is LinkState.PROMOTED and is_replicated and not producers.has_open,
+            is_final=self._state in _ENDED and is_replicated,
+            is_promoted=self._state is LinkState.PROMOTED and is_replicated and not producers.has_open,
         )
 
     # ---- the coordinator's part
