@@ -71,6 +71,10 @@ class LinkAccess:
         #: Start offsets that were set, by groups.
         self._set: dict[str, dict[Place, int]] = {}
 
+    def forget(self) -> None:
+        """Forgets what was set: another broker does it now."""
+        self._set = {}
+
     @property
     def is_chosen(self) -> bool:
         link = self._link
@@ -152,11 +156,7 @@ class LinkAccess:
         self, group: str, offsets: Mapping[Place, int], ends: Mapping[Place, int], skipped: dict[str, str]
     ) -> bool:
         """Returns whether the group's coordinator has responded: each that does not takes the time of a whole request."""
-        reached = {
-            place: min(offset, ends[place])
-            for place, offset in offsets.items()
-            if place in ends and self._here.link_of(place[0]) == self._link.name
-        }
+        reached = self._here.reached(self._link.name, offsets, ends)
         if not reached or reached == self._set.get(group):
             return True
         response = await self._here.alter_share_offsets(group, reached)

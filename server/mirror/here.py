@@ -78,6 +78,16 @@ class Here:
         """The link that a topic follows; "" for none."""
         return self.node.metadata.image.config(TOPIC_RESOURCE, topic).get(MIRROR_NAME, "")
 
+    def reached(
+        self, link: str, offsets: Mapping[tuple[str, int], int], ends: Mapping[tuple[str, int], int]
+    ) -> dict[tuple[str, int], int]:
+        """The offsets of a group in topics of a link, none beyond what is replicated here (`ends`)."""
+        return {
+            place: min(offset, ends[place])
+            for place, offset in offsets.items()
+            if place in ends and self.link_of(place[0]) == link
+        }
+
     def coordinates(self, group: str) -> bool:
         """Whether this broker is the coordinator of a group."""
         groups = self.groups
