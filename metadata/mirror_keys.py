@@ -56,6 +56,8 @@ SHOWN = frozenset(
         CUTS_DIVERGED,
     }
 )
+#: In front of what a link notes itself beside its properties: marks of the rules and quotas that it has made here.
+MADE = "made."
 
 #: Configs of a topic that follow those of the source's topic: clients cannot change them.
 FOLLOWED_CONFIGS = (
@@ -89,4 +91,4 @@ def split_key(key: str) -> tuple[str, str] | None:
 def is_shown(key: str) -> bool:
     """Whether the value of a link's config is no secret."""
     found = split_key(key)
-    return key == PRODUCER_ID_FLOOR or (found is not None and found[1] in SHOWN)
+    return key == PRODUCER_ID_FLOOR or (found is not None and (found[1] in SHOWN or found[1].startswith(MADE)))

@@ -12,6 +12,7 @@ from ...metadata.mirror_keys import (
     BOOTSTRAP,
     CUTS_DIVERGED,
     GROUPS,
+    MADE,
     PREFIX,
     QUOTAS,
     REPLICATION_FACTOR,
@@ -92,11 +93,11 @@ class Link:
 
 
 def properties_of_links(configs: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """The properties of each link in the dynamic configs of all brokers."""
+    """The properties of each link in the dynamic configs of all brokers. What links note themselves is left out."""
     found: dict[str, dict[str, str]] = {}
     for key, value in configs.items():
         name_and_property = split_key(key)
-        if name_and_property is not None:
+        if name_and_property is not None and not name_and_property[1].startswith(MADE):
             found.setdefault(name_and_property[0], {})[name_and_property[1]] = value
     return found
 
