@@ -9,19 +9,13 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from ...metadata.image import TOPIC_RESOURCE
-from ...metadata.mirror_keys import MIRROR_CUT, MIRROR_NAME
-from ...protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-)
+from ...metadata.mirror_keys import MIRROR_CUT
 from ...replication.mirror.partition import MirrorState
 from ...storage.directory import STRAY_SUFFIX, replica_directory_name
 from ...storage.files.failures import LogDirectoryFailure
 from ...storage.log.kept_tail import keep_tail, tail_of
 from .followed import MirroredPartition
+from .here import changed, of_mirror
 from .local_batches import batch_at
 
 if TYPE_CHECKING:
@@ -29,9 +23,6 @@ if TYPE_CHECKING:
     from .here import Here
 
 log = logging.getLogger("odradek.mirror")
-
-_ALTER_CONFIGS_VERSION = IncrementalAlterConfigsRequest.newest_version()
-_SET = 0
 
 
 class LinkCuts:
@@ -94,11 +85,7 @@ class LinkCuts:
 
     async def _new_epoch(self, hosted: HostedPartition) -> None:
         epoch = f"{hosted.index}:{hosted.role.leader_epoch}"
-        configs = [AlterableConfig(MIRROR_CUT, _SET, epoch), AlterableConfig(MIRROR_NAME, _SET, self._link)]
-        resource = AlterConfigsResource(resource_type=TOPIC_RESOURCE, resource_name=hosted.topic, configs=configs)
-        request = IncrementalAlterConfigsRequest(resources=[resource])
-        response = await self._here.decide(request, _ALTER_CONFIGS_VERSION, IncrementalAlterConfigsResponse)
-        for result in response.responses:
+        for result in await self._here.alter_configs(of_mirror(self._link, hosted.topic, changed(MIRROR_CUT, epoch))):
             if result.error_code:
                 log.warning("link %s: %s gets no new epoch: %s", self._link, hosted.name, result.error_message)
 

@@ -6,13 +6,9 @@ from typing import TYPE_CHECKING
 
 from ...metadata.image import BROKER_RESOURCE
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-)
+from ...protocol.messages.incremental_alter_configs import AlterConfigsResource
 from ...replication.mirror.made import MadeKind, changed_configs, read_marks
+from .here import changed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +16,6 @@ if TYPE_CHECKING:
     from .here import Here
 
 _ALL_BROKERS = ""
-_SET, _DELETE = 0, 1
 
 
 class LinkMarks:
@@ -42,13 +37,13 @@ class LinkMarks:
         changes = changed_configs(self._configs, self._link, self._kind, marks)
         if not changes:
             return ""
-        configs = [AlterableConfig(key, _DELETE if value is None else _SET, value) for key, value in changes.items()]
         resource = AlterConfigsResource(
-            resource_type=BROKER_RESOURCE, resource_name=_ALL_BROKERS, configs=sorted(configs, key=lambda one: one.name)
+            resource_type=BROKER_RESOURCE,
+            resource_name=_ALL_BROKERS,
+            configs=[changed(*change) for change in sorted(changes.items())],
         )
-        request = IncrementalAlterConfigsRequest(resources=[resource])
-        response = await self._here.decide(request, request.newest_version(), IncrementalAlterConfigsResponse)
-        errors = [one.error_message or ErrorCode(one.error_code).name for one in response.responses if one.error_code]
+        responses = await self._here.alter_configs(resource)
+        errors = [one.error_message or ErrorCode(one.error_code).name for one in responses if one.error_code]
         return errors[0] if errors else ""
 
     def forget(self) -> None:

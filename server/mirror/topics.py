@@ -30,27 +30,20 @@ from ...protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from ...protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-)
+from .here import changed, of_mirror
 from .turns import Turns
 
 if TYPE_CHECKING:
+    from ...protocol.messages.incremental_alter_configs import AlterConfigsResource
     from ...replication.mirror.link import Link
     from .here import Here
     from .source import SourceTopic
 
 log = logging.getLogger("odradek.mirror")
 
-_CREATE_PARTITIONS_VERSION = CreatePartitionsRequest.newest_version()
-_ALTER_CONFIGS_VERSION = IncrementalAlterConfigsRequest.newest_version()
 #: Topics in one request to the controller.
 MOST_AT_ONCE = 100
 _TIMEOUT_MS = 30_000
-_SET, _DELETE = 0, 1
 
 #: What of a topic follows, in words.
 _PARTITIONS, _CONFIGS = "the number of partitions", "a config"
@@ -132,10 +125,10 @@ class LinkTopics:
         for topic in self._growing.portion(behind):
             name, count = self._link.name_here(topic.name), len(topic.leaders)
             wanted.append(CreatePartitionsTopic(name=name, count=count, assignments=None))
-            noted.append(self._changes(name, [AlterableConfig(MIRROR_PARTITIONS, _SET, str(count))]))
+            noted.append(of_mirror(self._link.name, name, changed(MIRROR_PARTITIONS, str(count))))
         await self._alter(noted, _PARTITIONS)
         request = CreatePartitionsRequest(topics=wanted, timeout_ms=_TIMEOUT_MS)
-        response = await self._here.decide(request, _CREATE_PARTITIONS_VERSION, CreatePartitionsResponse)
+        response = await self._here.decide(request, request.newest_version(), CreatePartitionsResponse)
         for result in response.results:
             self._note(_PARTITIONS, result.name, result.error_code, result.error_message)
 
@@ -175,24 +168,13 @@ class LinkTopics:
             if self._here.link_of(name) != self._link.name:
                 continue
             current = self._here.node.metadata.image.config(TOPIC_RESOURCE, name)
-            changes = [
-                AlterableConfig(key, _DELETE if key not in wanted else _SET, wanted.get(key))
-                for key in FOLLOWED_CONFIGS
-                if current.get(key) != wanted.get(key)
-            ]
+            changes = [changed(key, wanted.get(key)) for key in FOLLOWED_CONFIGS if current.get(key) != wanted.get(key)]
             if changes:
-                resources.append(self._changes(name, changes))
+                resources.append(of_mirror(self._link.name, name, *changes))
         self._forget(_CONFIGS, (resource.resource_name for resource in resources))
         if resources:
             await self._alter(self._changing.portion(resources), _CONFIGS)
 
-    def _changes(self, topic: str, changes: list[AlterableConfig]) -> AlterConfigsResource:
-        """Changes of a mirror by its link, which they name."""
-        configs = [*changes, AlterableConfig(MIRROR_NAME, _SET, self._link.name)]
-        return AlterConfigsResource(resource_type=TOPIC_RESOURCE, resource_name=topic, configs=configs)
-
     async def _alter(self, resources: list[AlterConfigsResource], kind: str) -> None:
-        request = IncrementalAlterConfigsRequest(resources=resources)
-        response = await self._here.decide(request, _ALTER_CONFIGS_VERSION, IncrementalAlterConfigsResponse)
-        for result in response.responses:
+        for result in await self._here.alter_configs(*resources):
             self._note(kind, result.resource_name, result.error_code, result.error_message)

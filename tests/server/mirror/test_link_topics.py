@@ -11,17 +11,14 @@ from immutables import Map
 from odradek.metadata.image import TOPIC_RESOURCE, MetadataImage, PartitionImage, TopicImage, TopicsImage
 from odradek.metadata.mirror_keys import MIRROR_NAME, MIRROR_TOPIC_ID
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.alter_configs_results import AlterConfigsResourceResponse
 from odradek.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopicResult,
 )
 from odradek.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
-from odradek.protocol.messages.incremental_alter_configs import (
-    AlterConfigsResourceResponse,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-)
+from odradek.protocol.messages.incremental_alter_configs import AlterConfigsResource
 from odradek.replication.mirror.link import parse_link
 from odradek.server.mirror import topics
 from odradek.server.mirror.source import SourceLeader, SourceTopic
@@ -58,13 +55,13 @@ class Controller:
         if isinstance(request, CreatePartitionsRequest):
             results = [CreatePartitionsTopicResult(one.name, *self._words(one.name)) for one in request.topics]
             return CreatePartitionsResponse(results=results)
-        assert isinstance(request, IncrementalAlterConfigsRequest)
-        return IncrementalAlterConfigsResponse(
-            responses=[
-                AlterConfigsResourceResponse(*self._words(one.resource_name), one.resource_type, one.resource_name)
-                for one in request.resources
-            ]
-        )
+        raise AssertionError(request)
+
+    async def alter_configs(self, *resources: AlterConfigsResource) -> list[AlterConfigsResourceResponse]:
+        return [
+            AlterConfigsResourceResponse(*self._words(one.resource_name), one.resource_type, one.resource_name)
+            for one in resources
+        ]
 
     def _outcome(self, topic: str) -> int:
         if topic in self.refused:
