@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from ..metadata.mirror_keys import (
     BOOTSTRAP,
-    MADE,
     MIRROR_NAME,
     OF_MIRRORS,
     PRODUCER_ID_FLOOR,
     STATE,
     THROTTLE,
+    is_made,
     link_key,
     split_key,
 )
@@ -78,7 +78,7 @@ def read_links(admin: Admin) -> dict[str, dict[str, str | None]]:
     found: dict[str, dict[str, str | None]] = {}
     for key, value in describe_configs(admin, Kind.BROKER, ALL_BROKERS).items():
         place = split_key(key)
-        if place is not None and not place[1].startswith(MADE):
+        if place is not None and not is_made(place[1]):
             found.setdefault(place[0], {})[place[1]] = value.value
     return found
 

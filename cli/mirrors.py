@@ -254,7 +254,7 @@ def verify(
     from_config: SourceConfig = None,
     source_setting: SourceSetting = None,
 ) -> None:
-    """Compare the CRC of each batch here and at the source, and followed rules and quotas. Exits with 1 where they differ."""
+    """Compare the CRCs of batches, and followed rules and quotas, with the source. Exits with 1 where they differ."""
     if samples < 1:
         raise Misused("--samples is at least 1")
     with connection.admin() as admin:

@@ -12,7 +12,6 @@ from ...metadata.mirror_keys import (
     BOOTSTRAP,
     CUTS_DIVERGED,
     GROUPS,
-    MADE,
     PREFIX,
     QUOTAS,
     REPLICATION_FACTOR,
@@ -23,6 +22,7 @@ from ...metadata.mirror_keys import (
     SWITCHED,
     THROTTLE,
     TOPICS,
+    is_made,
     split_key,
 )
 from .progress import GROUP_PREFIX
@@ -97,7 +97,7 @@ def properties_of_links(configs: Mapping[str, str]) -> dict[str, dict[str, str]]
     found: dict[str, dict[str, str]] = {}
     for key, value in configs.items():
         name_and_property = split_key(key)
-        if name_and_property is not None and not name_and_property[1].startswith(MADE):
+        if name_and_property is not None and not is_made(name_and_property[1]):
             found.setdefault(name_and_property[0], {})[name_and_property[1]] = value
     return found
 

@@ -23,7 +23,7 @@ _MOST_IN_CONFIG = 2_500
 
 
 class MadeKind(StrEnum):
-    """What a link makes here."""
+    """Kinds of things that a link makes here."""
 
     ACLS = "acls"
     QUOTAS = "quotas"

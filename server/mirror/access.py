@@ -35,7 +35,7 @@ from ...protocol.messages.delete_acls import DeleteAclsResponse
 from ...protocol.messages.quota_entities import EntityData
 from ...replication.mirror.made import MadeKind
 from .link_marks import LinkMarks
-from .turns import Turns
+from .portions import Portions
 
 if TYPE_CHECKING:
     from ...admin.session import Admin, Place
@@ -88,10 +88,10 @@ class LinkAccess:
         self._set: dict[str, dict[Place, int]] = {}
         self._rule_marks = LinkMarks(link.name, MadeKind.ACLS, here)
         self._quota_marks = LinkMarks(link.name, MadeKind.QUOTAS, here)
-        self._creating: Turns[Acl] = Turns(_MOST_AT_ONCE, repr)
-        self._deleting: Turns[Acl] = Turns(_MOST_AT_ONCE, repr)
-        self._setting: Turns[Quota] = Turns(_MOST_AT_ONCE, _order_of)
-        self._removing: Turns[Quota] = Turns(_MOST_AT_ONCE, _order_of)
+        self._creating: Portions[Acl] = Portions(_MOST_AT_ONCE, repr)
+        self._deleting: Portions[Acl] = Portions(_MOST_AT_ONCE, repr)
+        self._setting: Portions[Quota] = Portions(_MOST_AT_ONCE, _order_of)
+        self._removing: Portions[Quota] = Portions(_MOST_AT_ONCE, _order_of)
 
     def forget(self) -> None:
         """Forgets what was set: another broker does it now."""
@@ -130,7 +130,7 @@ class LinkAccess:
         unfollowed = dict(access.unreadable)
         scram = {(user, BY_CODE[code].name) for user, code in image.scram if code in BY_CODE}
         unfollowed |= {f"SCRAM user {user}": _BY_OPERATOR for user in absent_users(access.users, scram)}
-        # What could not be read is not gone.
+        # Rules that could not be read are not gone.
         if self._link.follows_acls and _ACLS not in access.unreadable:
             await self._follow_rules(access.rules, unfollowed)
         if self._link.follows_quotas and _QUOTAS not in access.unreadable:
@@ -171,7 +171,7 @@ class LinkAccess:
             kept_here = _refused(_ACLS, obsolete, results, unfollowed)
             gone += [rule for rule in obsolete if rule not in kept_here]
         if gone:
-            # At once: what an operator makes from now on is no link's.
+            # At once: a rule that an operator makes from now on is no link's.
             await _write(marks, kept.difference(map(mark_of_rule, gone)), unfollowed)
 
     async def _follow_quotas(self, quotas: list[Quota], unfollowed: dict[str, str]) -> None:

@@ -184,15 +184,15 @@ class MirroredPartition:
                 self.hosted.on_failure(failure)
                 return
 
-    def _read(self, offset: int, found: Batch | BaseException | None) -> None:
+    def _read(self, offset: int, batch: Batch | BaseException | None) -> None:
         """Goes on with the search with a batch that a thread has read."""
         self._is_reading = False
-        if isinstance(found, LogDirectoryFailure):
-            self.hosted.on_failure(found)
-        elif isinstance(found, BaseException):
-            raise found
+        if isinstance(batch, LogDirectoryFailure):
+            self.hosted.on_failure(batch)
+        elif isinstance(batch, BaseException):
+            raise batch
         elif self.is_current and self.log.wanted_probe == offset:
-            self.log.probe_at(offset, found)
+            self.log.probe_at(offset, batch)
             self.search()
             self.changed(self)
 

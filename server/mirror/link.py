@@ -63,8 +63,8 @@ _MOST_SHOWN = 300
 PERIOD_S = 1.0
 #: Configs of the source's topics are read in every such round.
 CONFIG_ROUNDS = 10
-#: What has not changed is committed again after so long, or after a quarter of the retention of offsets, so that it does
-#: not expire.
+#: Progress and offsets that have not changed are committed again after so long, or after a quarter of the retention of
+#: offsets, so that they do not expire.
 KEPT_MS = 3_600_000
 
 
@@ -84,7 +84,7 @@ class LinkFollower:
         self._source: Source | None = None
         self._requests: SourceRequests | None = None
         self._fetchers: dict[int, ReplicaFetcher] = {}
-        #: What was committed last, and when: progress, offsets of groups by their names here, and the text of the report.
+        #: The last commits, and their times: progress, offsets of groups by their names here, and the text of the report.
         self._reported: dict[Place, tuple[MirrorProgress, int]] = {}
         self._committed: dict[str, tuple[dict[Place, int], int]] = {}
         self._reported_text = ("", 0)

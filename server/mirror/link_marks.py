@@ -25,7 +25,7 @@ class LinkMarks:
         self._link = link
         self._kind = kind
         self._here = here
-        #: What was written last: this broker's metadata may not have it yet.
+        #: The marks that were written last: this broker's metadata may not have it yet.
         self._written: frozenset[str] = frozenset()
 
     def read(self) -> frozenset[str]:

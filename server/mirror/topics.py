@@ -31,7 +31,7 @@ from ...protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 from .here import changed, of_mirror
-from .turns import Turns
+from .portions import Portions
 
 if TYPE_CHECKING:
     from ...protocol.messages.incremental_alter_configs import AlterConfigsResource
@@ -45,7 +45,7 @@ log = logging.getLogger("odradek.mirror")
 MOST_AT_ONCE = 100
 _TIMEOUT_MS = 30_000
 
-#: What of a topic follows, in words.
+#: Parts of a topic that follow, in words.
 _PARTITIONS, _CONFIGS = "the number of partitions", "a config"
 
 Configs = Mapping[str, str]
@@ -59,11 +59,11 @@ class LinkTopics:
         self._here = here
         #: Why topics of the source are not followed, by their name here.
         self.refused: dict[str, str] = {}
-        #: What of followed topics does not follow, in words, with the reasons.
+        #: Parts of followed topics that do not follow, in words, with the reasons.
         self.unfollowed: dict[str, str] = {}
-        self._making: Turns[SourceTopic] = Turns(MOST_AT_ONCE, lambda topic: topic.name)
-        self._growing: Turns[SourceTopic] = Turns(MOST_AT_ONCE, lambda topic: topic.name)
-        self._changing: Turns[AlterConfigsResource] = Turns(MOST_AT_ONCE, lambda one: one.resource_name)
+        self._making: Portions[SourceTopic] = Portions(MOST_AT_ONCE, lambda topic: topic.name)
+        self._growing: Portions[SourceTopic] = Portions(MOST_AT_ONCE, lambda topic: topic.name)
+        self._changing: Portions[AlterConfigsResource] = Portions(MOST_AT_ONCE, lambda one: one.resource_name)
 
     def missing(self, topics: Mapping[str, SourceTopic]) -> list[SourceTopic]:
         """Those of the source's topics that are to be made here next. A topic of another kind with the name is refused."""

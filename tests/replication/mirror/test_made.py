@@ -42,5 +42,5 @@ def test_value_of_another_program_has_no_marks() -> None:
     assert read_marks({"mirror.link.dr.made.acls.0": "not marks"}, "dr", MadeKind.ACLS) == frozenset()
 
 
-def test_marks_tell_fields_apart() -> None:
+def test_things_of_other_fields_have_other_marks() -> None:
     assert len({mark_of(["a", "b"]), mark_of(["ab"]), mark_of(["a", "b", ""]), mark_of(["b", "a"])}) == 4

@@ -12,7 +12,7 @@ import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.fetch import PartitionData
 from odradek.replication.mirror.partition import MirroredLog, MirrorState
-from odradek.server.mirror import followed, local_batches
+from odradek.server.mirror import local_batches
 from odradek.server.mirror.followed import MirroredPartition
 from odradek.server.mirror.local_batches import batch_at, last_batch
 
@@ -132,7 +132,9 @@ def test_failed_disk_ends_a_search(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         raise OSError(5, "Input/output error")
 
     partition = mirrored(tmp_path, *(batch(1, offset=number) for number in range(8)), cuts=True)
+    failures: list[Exception] = []
+    partition.hosted.on_failure = failures.append
     monkeypatch.setattr(local_batches, "pread_nowait", failing)
     taken(partition, response(batch(1, offset=7, value=b"other")))
-    (failure,) = partition.hosted.failures
-    assert "Input/output error" in str(failure) and followed.batch_at_nowait is local_batches.batch_at_nowait
+    (failure,) = failures
+    assert "Input/output error" in str(failure) and partition.log.state is MirrorState.SEARCHING

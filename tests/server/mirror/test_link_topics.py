@@ -21,9 +21,9 @@ from odradek.protocol.messages.create_topics import CreatableTopicResult, Create
 from odradek.protocol.messages.incremental_alter_configs import AlterConfigsResource
 from odradek.replication.mirror.link import parse_link
 from odradek.server.mirror import topics
+from odradek.server.mirror.portions import Portions
 from odradek.server.mirror.source import SourceLeader, SourceTopic
 from odradek.server.mirror.topics import LinkTopics
-from odradek.server.mirror.turns import Turns
 
 LINK = parse_link("dr", {"bootstrap.servers": "source:9092", "topics": ".*"})
 PARTITION = PartitionImage((1,), (1,), 1, 0, 0, (bytes(16),))
@@ -154,9 +154,9 @@ def test_refused_configs_are_named_and_do_not_starve_others() -> None:
 
 
 def test_each_item_has_its_turn_while_others_come_and_go() -> None:
-    turns: Turns[str] = Turns(3, str)
-    assert turns.portion("abc") == ["a", "b", "c"]
-    assert turns.portion("abcdefgh") == ["a", "b", "c"]
-    assert turns.portion("abxyzdefgh") == ["d", "e", "f"]
-    assert turns.portion("abch") == ["h", "a", "b"]
-    assert turns.portion("") == []
+    portions: Portions[str] = Portions(3, str)
+    assert portions.portion("abc") == ["a", "b", "c"]
+    assert portions.portion("abcdefgh") == ["a", "b", "c"]
+    assert portions.portion("abxyzdefgh") == ["d", "e", "f"]
+    assert portions.portion("abch") == ["h", "a", "b"]
+    assert portions.portion("") == []

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Turns(Generic[T]):
+class Portions(Generic[T]):
     """`most`: items in a portion. `key`: their order, and their identity from one portion to the next."""
 
     def __init__(self, most: int, key: Callable[[T], str]) -> None:
