@@ -166,7 +166,7 @@ class MirroredPartition:
             break
         asks_ends = False
         if self.log.state is MirrorState.SEARCHING:
-            self.log.probed(first)
+            self.log.probed(first, data.high_watermark)
         else:
             asks_ends = self.log.compared(first, data.high_watermark)
         self.search()

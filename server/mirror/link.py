@@ -191,7 +191,8 @@ class LinkFollower:
             await self._adopt_stopped()
             if self._state is LinkState.PROMOTED:
                 for mirrored in self.partitions.values():
-                    if mirrored.hosted.role.has_enough_in_sync:
+                    # Not those of a client, in a topic that has become writable meanwhile.
+                    if mirrored.is_current and mirrored.hosted.role.has_enough_in_sync:
                         mirrored.hosted.abort_open_transactions(self._here.node.clock.now_ms())
             return
         await self._here.ensure_groups()
