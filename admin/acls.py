@@ -105,9 +105,9 @@ def creations(rules: Sequence[Acl]) -> CreateAclsRequest:
     )
 
 
-def delete_acls(admin: Admin, filters: Sequence[AclFilter]) -> list[Acl]:
-    """Deletes the rules that match one of the filters, and returns them. Raises ResponseError."""
-    request = DeleteAclsRequest(
+def deletions(filters: Sequence[AclFilter]) -> DeleteAclsRequest:
+    """The request that deletes rules."""
+    return DeleteAclsRequest(
         filters=[
             DeleteAclsFilter(
                 resource_type_filter=one.resource_type,
@@ -121,6 +121,11 @@ def delete_acls(admin: Admin, filters: Sequence[AclFilter]) -> list[Acl]:
             for one in filters
         ]
     )
+
+
+def delete_acls(admin: Admin, filters: Sequence[AclFilter]) -> list[Acl]:
+    """Deletes the rules that match one of the filters, and returns them. Raises ResponseError."""
+    request = deletions(filters)
 
     def deleted() -> Iterator[Acl]:
         for result in admin.ask_controller(request).filter_results:

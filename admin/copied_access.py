@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ..client.errors import RequestFailed
 from .acls import Acl, AclFilter, create_acls, describe_acls
 from .followed_access import absent_users, changed_quotas, followed_rules, followed_share_offsets
+from .made_access import words_of_quota
 from .quotas import alter_quotas, describe_quotas
 from .share_offsets import alter_share_offsets
 from .users import describe_users
@@ -33,8 +34,7 @@ def copy_quotas(here: Admin, source: Admin, *, dry_run: bool) -> list[str]:
     changed = []
     for quota in changed_quotas(describe_quotas(source, {}), describe_quotas(here, {})):
         alter_quotas(here, quota.entity, quota.values, validate_only=dry_run)
-        entity = ", ".join(f"{kind} {name or '(default)'}" for kind, name in sorted(quota.entity.items()))
-        changed += [f"{key} of {entity}: {value}" for key, value in sorted(quota.values.items())]
+        changed += [words_of_quota(quota.entity, key, value) for key, value in sorted(quota.values.items())]
     return changed
 
 

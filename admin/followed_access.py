@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .session import Admin
     from .users import ScramUser
 
-_EVERY_NAME = "*"
+EVERY_NAME = "*"
 
 
 def followed_rules(rules: Iterable[Acl], link: Link) -> Iterator[Acl]:
@@ -33,13 +33,13 @@ def followed_rules(rules: Iterable[Acl], link: Link) -> Iterator[Acl]:
         if rule.resource_type not in (ResourceType.TOPIC, ResourceType.GROUP):
             continue
         name = rule.resource_name
-        is_of_all = name == _EVERY_NAME or (
+        is_of_all = name == EVERY_NAME or (
             rule.pattern_type is PatternType.PREFIXED and link.source_prefix.startswith(name)
         )
         if is_of_all and link.prefix:
             yield replace(rule, resource_name=link.prefix, pattern_type=PatternType.PREFIXED)
         elif is_of_all:
-            yield replace(rule, resource_name=_EVERY_NAME, pattern_type=PatternType.LITERAL)
+            yield replace(rule, resource_name=EVERY_NAME, pattern_type=PatternType.LITERAL)
         elif rule.pattern_type is PatternType.PREFIXED:
             if name.startswith(link.source_prefix):
                 yield replace(rule, resource_name=link.name_here(name))

@@ -14,10 +14,12 @@ from ..metadata.mirror_keys import (
     PRODUCER_ID_FLOOR,
     STATE,
     THROTTLE,
+    is_made,
     link_key,
     split_key,
 )
 from ..replication.mirror.link import Link, LinkState, parse_link
+from ..replication.mirror.made import MadeKind, read_marks
 from ..replication.mirror.partition import STOPPED_STATES
 from ..replication.mirror.progress import MirrorProgress, group_of, parse_progress
 from ..replication.mirror.report import REPORT_PARTITION, REPORT_TOPIC, LinkReport, parse_report
@@ -70,7 +72,7 @@ def read_links(admin: Admin) -> dict[str, dict[str, str | None]]:
     found: dict[str, dict[str, str | None]] = {}
     for key, value in describe_configs(admin, Kind.BROKER, ALL_BROKERS).items():
         place = split_key(key)
-        if place is not None:
+        if place is not None and not is_made(place[1]):
             found.setdefault(place[0], {})[place[1]] = value.value
     return found
 
@@ -95,9 +97,10 @@ def set_throttle(admin: Admin, name: str, bytes_per_second: int, *, dry_run: boo
 
 
 def delete_link(admin: Admin, name: str, *, dry_run: bool) -> None:
-    """Deletes a link, which no topic may follow any more."""
-    properties = read_links(admin).get(name, {})
-    changes = {link_key(name, key): (_DELETE, None) for key in properties}
+    """Deletes a link, which no topic may follow any more. What it has made stays."""
+    prefix = link_key(name, "")
+    known = describe_configs(admin, Kind.BROKER, ALL_BROKERS)
+    changes = {key: (_DELETE, None) for key in known if key.startswith(prefix)}
     alter_configs(admin, "broker", ALL_BROKERS, changes, dry_run=dry_run)
 
 
@@ -139,6 +142,12 @@ def read_statuses(admin: Admin) -> list[LinkStatus]:
         )
         for name, properties in sorted(read_links(admin).items())
     ]
+
+
+def read_made(admin: Admin, name: str, kind: MadeKind) -> frozenset[str]:
+    """The marks of what a link has made here."""
+    configs = describe_configs(admin, Kind.BROKER, ALL_BROKERS)
+    return read_marks({key: config.value for key, config in configs.items()}, name, kind)
 
 
 def shown_link(name: str, properties: Mapping[str, str | None]) -> Link:

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..admin import copied_access, mirrors
+from ..admin.access_comparison import access_differences
 from ..admin.connection import Connection
+from ..admin.made_access import words_of_rule
 from ..admin.mirror_change import ChangeFailed, MirrorChange
 from ..admin.mirror_comparison import compare
 from ..admin.mirror_reversal import NotReversible, reverse
@@ -42,7 +44,6 @@ from .link_file import read_link_file
 from .output import Output, Table
 
 if TYPE_CHECKING:
-    from ..admin.acls import Acl
     from ..admin.mirror_comparison import Comparison
     from ..admin.places import Place
     from ..admin.session import Admin
@@ -254,7 +255,7 @@ def verify(
     from_config: SourceConfig = None,
     source_setting: SourceSetting = None,
 ) -> None:
-    """Compare the CRC of each batch here and at the source. Exits with 1 where they differ."""
+    """Compare the CRCs of batches, and followed rules and quotas, with the source. Exits with 1 where they differ."""
     if samples < 1:
         raise Misused("--samples is at least 1")
     with connection.admin() as admin:
@@ -275,12 +276,17 @@ def verify(
                 _compared(place, comparison)
                 for place, comparison in compare(admin, source, places, compacted, None if whole else samples)
             ]
+            of_access = access_differences(admin, source, link) if not topic else []
     rows = [list(one.values()) for one in found]
     columns = ("TOPIC", "PARTITION", "FROM", "TO", "BATCHES", "BYTES", "DIFFERENCES", "FIRST DIFFERENCE")
     output.show(found, Table("", columns, rows))
-    different = [one for one in found if one["differences"]]
-    if different:
-        raise UserError(f"{counted(len(different), 'partition')} differ from the source")
+    for line in of_access:
+        typer.echo(line, err=True)
+    different = sum(1 for one in found if one["differences"])
+    words = [f"{counted(different, 'partition')} differ from the source"] if different else []
+    words += [f"{counted(len(of_access), 'difference')} of rules and quotas"] if of_access else []
+    if words:
+        raise UserError(" and ".join(words))
 
 
 @app.command("copy")
@@ -306,7 +312,9 @@ def copy_access(
         link = mirrors.shown_link(name, properties)
         with _source(properties, from_config, source_setting, connection).admin() as source:
             if acls:
-                copied += [_words(rule) for rule in copied_access.copy_acls(admin, source, link, dry_run=dry_run)]
+                copied += [
+                    words_of_rule(rule) for rule in copied_access.copy_acls(admin, source, link, dry_run=dry_run)
+                ]
             if quotas:
                 copied += copied_access.copy_quotas(admin, source, dry_run=dry_run)
             if share_groups:
@@ -318,11 +326,6 @@ def copy_access(
         typer.echo(f"offsets of share group {group} are not copied: {reason}", err=True)
     if users:
         typer.echo(f"SCRAM credentials cannot be read from a cluster; create these here: {', '.join(users)}", err=True)
-
-
-def _words(rule: Acl) -> str:
-    resource = f"{rule.resource_type.name.lower()} {rule.resource_name} ({rule.pattern_type.name.lower()})"
-    return f"{rule.permission.name.lower()} {rule.operation.name.lower()} on {resource} for {rule.principal}"
 
 
 def _compared(place: Place, comparison: Comparison) -> dict[str, object]:

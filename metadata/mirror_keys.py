@@ -6,6 +6,8 @@ among its own configs (the name of KIP-1279, provisional): it is read-only for c
 
 from __future__ import annotations
 
+import re
+
 #: Configs of a topic: the link that it follows, the id of the followed topic (base64, "" where the source has none), and
 #: how many partitions that has.
 MIRROR_NAME, MIRROR_TOPIC_ID, MIRROR_PARTITIONS = "mirror.name", "mirror.topic.id", "mirror.partitions"
@@ -56,6 +58,9 @@ SHOWN = frozenset(
         CUTS_DIVERGED,
     }
 )
+#: In front of what a link notes itself beside its properties: marks of the rules and quotas that it has made here.
+MADE = "made."
+_MADE = re.compile(r"made\.[a-z]+\.\d+")
 
 #: Configs of a topic that follow those of the source's topic: clients cannot change them.
 FOLLOWED_CONFIGS = (
@@ -86,7 +91,12 @@ def split_key(key: str) -> tuple[str, str] | None:
     return (name, property_) if name and property_ else None
 
 
+def is_made(property_: str) -> bool:
+    """Whether a link notes itself there what it has made."""
+    return _MADE.fullmatch(property_) is not None
+
+
 def is_shown(key: str) -> bool:
     """Whether the value of a link's config is no secret."""
     found = split_key(key)
-    return key == PRODUCER_ID_FLOOR or (found is not None and found[1] in SHOWN)
+    return key == PRODUCER_ID_FLOOR or (found is not None and (found[1] in SHOWN or is_made(found[1])))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..admin.session import Place
+from ..admin.places import Place
 from ..protocol.records import batch as layout
 from ..protocol.records.compression import Compression, compress
 from . import rows as loops

@@ -22,6 +22,7 @@ from ...metadata.mirror_keys import (
     SWITCHED,
     THROTTLE,
     TOPICS,
+    is_made,
     split_key,
 )
 from .progress import GROUP_PREFIX
@@ -92,11 +93,11 @@ class Link:
 
 
 def properties_of_links(configs: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """The properties of each link in the dynamic configs of all brokers."""
+    """The properties of each link in the dynamic configs of all brokers. What links note themselves is left out."""
     found: dict[str, dict[str, str]] = {}
     for key, value in configs.items():
         name_and_property = split_key(key)
-        if name_and_property is not None:
+        if name_and_property is not None and not is_made(name_and_property[1]):
             found.setdefault(name_and_property[0], {})[name_and_property[1]] = value
     return found
 

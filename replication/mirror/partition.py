@@ -111,18 +111,16 @@ class MirroredLog:
             self.state = MirrorState.FOLLOWING if self.last is None else MirrorState.COMPARING
 
     def compared(self, first: Batch | None, high_watermark: int) -> bool:
-        """Takes the source's first batch from `last` on; None: it has none, and its log ends at `high_watermark`.
+        """Takes the source's first batch from `last` on, and the end of its log. None for a response without batches, which
+        compares nothing: others may have filled it, or a transaction may be open there.
 
         Returns whether the source's ends are to be read: a new leader there may learn its high watermark later.
         """
         assert self.state is MirrorState.COMPARING and self.last is not None
         last = self.last
         if first is None:
-            if high_watermark < self.end:
-                return True
-            if self.is_compacted:
-                self.state = MirrorState.FOLLOWING
-        elif first.is_same(last, is_compacted=self.is_compacted) or first.base_offset >= self.end:
+            return high_watermark < self.end
+        if first.is_same(last, is_compacted=self.is_compacted) or first.base_offset >= self.end:
             # Or retention, DeleteRecords or compaction has taken the batch there.
             self.state = MirrorState.FOLLOWING
         elif self.is_compacted and first.base_offset > last.base_offset:
@@ -204,9 +202,11 @@ class MirroredLog:
             self.probe = batch
         self._end_search()
 
-    def probed(self, first: Batch | None) -> None:
-        """Takes the source's first batch from the probe on."""
+    def probed(self, first: Batch | None, high_watermark: int) -> None:
+        """Takes the source's first batch from the probe on, and the end of its log, as `compared` does."""
         assert self.state is MirrorState.SEARCHING and self.probe is not None
+        if first is None and high_watermark > self.probe.base_offset:
+            return
         if first is not None and first.is_same(self.probe, is_compacted=self.is_compacted):
             self._common = self.probe.next_offset
         else:

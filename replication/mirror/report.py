@@ -7,14 +7,18 @@ group.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from heapq import nsmallest
+from itertools import zip_longest
 
 #: The place of the commit.
 REPORT_TOPIC, REPORT_PARTITION = "__consumer_offsets", 0
 #: Limit of the text, in bytes: a commit's has 4,096 (`offset.metadata.max.bytes`).
 _MOST_BYTES = 4000
 _MOST_REASON = 200
+#: The text has room for no more: the shortest one takes six bytes.
+_MOST_REASONS = _MOST_BYTES // 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,20 +43,35 @@ class LinkReport:
         return [*lines, f"and {self.more} more"] if self.more else lines
 
     def text(self) -> str:
-        """The text of the commit, with as many reasons as it has room for."""
-        refused = {name: reason[:_MOST_REASON] for name, reason in sorted(self.refused.items())}
-        skipped = {name: reason[:_MOST_REASON] for name, reason in sorted(self.skipped.items())}
-        access = {name: reason[:_MOST_REASON] for name, reason in sorted(self.access.items())}
-        more = self.more
-        while True:
-            fields = {"error": self.error[:_MOST_REASON], "refused": refused, "skipped": skipped, "more": more}
-            if access:  # earlier releases read no such field
-                fields["access"] = access
-            text = json.dumps({"link": fields}, separators=(",", ":"))
-            if len(text) <= _MOST_BYTES:
-                return text
-            max((refused, skipped, access), key=len).popitem()
-            more += 1
+        """The text of the commit, with as many reasons as it has room for: the first ones of each kind."""
+        kinds = {"refused": self.refused, "skipped": self.skipped, "access": self.access}
+        shown: dict[str, dict[str, str]] = {kind: {} for kind in kinds}
+        more = self.more + sum(map(len, kinds.values()))
+        error = self.error[:_MOST_REASON]
+        left = _MOST_BYTES - len(_json({"link": {"error": error, **shown, "more": more}}))
+        for kind, name, reason in _in_turn(kinds):
+            left -= len(_json({name: reason}))  # a brace more than the commas
+            if left < 0:
+                break
+            shown[kind][name] = reason
+            more -= 1
+        if not shown["access"]:
+            del shown["access"]  # earlier releases read no such field
+        return _json({"link": {"error": error, **shown, "more": more}})
+
+
+def _in_turn(kinds: Mapping[str, Mapping[str, str]]) -> Iterator[tuple[str, str, str]]:
+    """(kind, name, reason): those that a text may have room for, by names, one of each kind in turn."""
+    firsts = (
+        [(kind, name, reason[:_MOST_REASON]) for name, reason in nsmallest(_MOST_REASONS, reasons.items())]
+        for kind, reasons in kinds.items()
+    )
+    for some in zip_longest(*firsts):
+        yield from filter(None, some)
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
 
 def parse_report(text: str) -> LinkReport:

@@ -217,15 +217,20 @@ class ShardDriver(Generic[ShardT]):
         batches = found.bytes_nowait()
         if batches is None:
             batches = await self.partition.pools.disk.run(found.bytes)
-        for position, header in iter_headers(batches):
-            try:
+        read = 0
+        try:
+            for position, header in iter_headers(batches):
                 check_crc(batches, position, header)
-            except CorruptBatch as damage:
-                raise SegmentSuspected(found.segment_base_offset, str(damage)) from damage
-            if header.next_offset > end:
-                words = f"a batch ends at offset {header.last_offset}, and the log at {end}"
-                raise SegmentSuspected(found.segment_base_offset, words)
-        loader.feed(batches)
+                if header.next_offset > end:
+                    raise CorruptBatch(f"a batch ends at offset {header.last_offset}, and the log at {end}")
+                read = position + header.size
+            if read < len(batches):
+                # `iter_headers` takes the batch for one that goes on behind the bytes that were read.
+                raise CorruptBatch(f"the batch at byte {read} of {found!r} has a wrong length")
+            loader.feed(batches)
+        except CorruptBatch as damage:
+            # No CRC covers offsets and lengths: the loader finds batches that are out of order.
+            raise SegmentSuspected(found.segment_base_offset, str(damage)) from damage
         return found.next_offset if found.size else self.partition.log_end_offset
 
     def _loaded(self, loader: Any) -> None:

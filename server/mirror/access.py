@@ -1,18 +1,22 @@
-"""Rules, quotas and start offsets of share groups that a link follows where an operator chose so. Nothing is deleted here.
+"""Rules, quotas and start offsets of share groups that a link follows where an operator chose so.
+
+Rules and quotas that the link has made are deleted with those of the source, and no others are.
 
 Secrets of SCRAM users are shown by no cluster: users that only the source has are named.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from ...admin.acls import Acl, AclFilter, creations, describe_acls
+from ...admin.acls import Acl, AclFilter, creations, deletions, describe_acls, filter_of
 from ...admin.errors import ResponseError
-from ...admin.followed_access import absent_users, changed_quotas, followed_rules, followed_share_offsets
+from ...admin.followed_access import absent_users, followed_rules, followed_share_offsets
+from ...admin.made_access import mark_of_rule, marks_of_quotas, quota_changes, rule_changes
 from ...admin.quotas import Quota, describe_quotas
 from ...admin.share_offsets import check_altered
 from ...admin.users import ScramUser, describe_users
@@ -27,11 +31,16 @@ from ...protocol.messages.alter_client_quotas import (
     OpData,
 )
 from ...protocol.messages.create_acls import CreateAclsResponse
+from ...protocol.messages.delete_acls import DeleteAclsResponse
 from ...protocol.messages.quota_entities import EntityData
+from ...replication.mirror.made import MadeKind
+from .link_marks import LinkMarks
+from .portions import Portions
 
 if TYPE_CHECKING:
     from ...admin.places import Place
     from ...admin.session import Admin
+    from ...metadata.image import AclImage
     from ...replication.mirror.link import Link
     from .here import Here
 
@@ -42,6 +51,13 @@ T = TypeVar("T")
 _MOST_AT_ONCE = 500
 _ACLS, _QUOTAS, _SHARE_GROUPS = "acls", "quotas", "share groups"
 _BY_OPERATOR = "no cluster shows its secret: create it here"
+
+
+class _Result(Protocol):
+    """The outcome of a change."""
+
+    error_code: int
+    error_message: str | None
 
 
 @dataclass(slots=True)
@@ -71,6 +87,18 @@ class LinkAccess:
         self._here = here
         #: Start offsets that were set, by groups.
         self._set: dict[str, dict[Place, int]] = {}
+        self._rule_marks = LinkMarks(link.name, MadeKind.ACLS, here)
+        self._quota_marks = LinkMarks(link.name, MadeKind.QUOTAS, here)
+        self._creating: Portions[Acl] = Portions(_MOST_AT_ONCE, repr)
+        self._deleting: Portions[Acl] = Portions(_MOST_AT_ONCE, repr)
+        self._setting: Portions[Quota] = Portions(_MOST_AT_ONCE, _order_of)
+        self._removing: Portions[Quota] = Portions(_MOST_AT_ONCE, _order_of)
+
+    def forget(self) -> None:
+        """Forgets what was set: another broker does it now."""
+        self._set = {}
+        self._rule_marks.forget()
+        self._quota_marks.forget()
 
     @property
     def is_chosen(self) -> bool:
@@ -103,8 +131,11 @@ class LinkAccess:
         unfollowed = dict(access.unreadable)
         scram = {(user, BY_CODE[code].name) for user, code in image.scram if code in BY_CODE}
         unfollowed |= {f"SCRAM user {user}": _BY_OPERATOR for user in absent_users(access.users, scram)}
-        await self._follow_rules(access.rules, unfollowed)
-        await self._follow_quotas(access.quotas, unfollowed)
+        # Rules that could not be read are not gone.
+        if self._link.follows_acls and _ACLS not in access.unreadable:
+            await self._follow_rules(access.rules, unfollowed)
+        if self._link.follows_quotas and _QUOTAS not in access.unreadable:
+            await self._follow_quotas(access.quotas, unfollowed)
         skipped = dict(access.skipped)
         for group, offsets in access.share_offsets.items():
             if not await self._follow_share_group(group, offsets, ends, skipped):
@@ -114,50 +145,75 @@ class LinkAccess:
         self.unfollowed, self.skipped = unfollowed, skipped
 
     async def _follow_rules(self, rules: list[Acl], unfollowed: dict[str, str]) -> None:
-        known = {
-            Acl(
-                rule.principal,
-                rule.host,
-                Operation(rule.operation),
-                Permission(rule.permission_type),
-                ResourceType(rule.resource_type),
-                rule.resource_name,
-                PatternType(rule.pattern_type),
+        image, marks = self._here.node.metadata.image, self._rule_marks
+        known = marks.read()
+        changes = await asyncio.to_thread(
+            lambda: rule_changes(
+                [_rule_of(rule) for rule in image.acls.values()],
+                list(followed_rules(rules, self._link)),
+                self._link,
+                known,
             )
-            for rule in self._here.node.metadata.image.acls.values()
-        }
-        absent = [rule for rule in followed_rules(rules, self._link) if rule not in known]
+        )
+        absent, obsolete = self._creating.portion(changes.absent), self._deleting.portion(changes.obsolete)
+        kept = changes.marks.union(map(mark_of_rule, absent))
+        await _write(marks, kept, unfollowed)
+        gone: list[Acl] = []
         if absent:
-            request = creations(absent[:_MOST_AT_ONCE])
+            request = creations(absent)
             response = await self._here.decide(request, request.newest_version(), CreateAclsResponse)
-            _note_error(_ACLS, ((one.error_code, one.error_message) for one in response.results), unfollowed)
+            gone = _refused(_ACLS, absent, response.results, unfollowed)
+        if obsolete:
+            deletion = deletions([filter_of(rule) for rule in obsolete])
+            deleted = await self._here.decide(deletion, deletion.newest_version(), DeleteAclsResponse)
+            results: list[_Result] = [
+                next((one for one in each.matching_acls if one.error_code), each) for each in deleted.filter_results
+            ]
+            kept_here = _refused(_ACLS, obsolete, results, unfollowed)
+            gone += [rule for rule in obsolete if rule not in kept_here]
+        if gone:
+            # At once: a rule that an operator makes from now on is no link's.
+            await _write(marks, kept.difference(map(mark_of_rule, gone)), unfollowed)
 
     async def _follow_quotas(self, quotas: list[Quota], unfollowed: dict[str, str]) -> None:
-        known = [
-            Quota(dict(entity), dict(values)) for entity, values in self._here.node.metadata.image.client_quotas.items()
+        image, marks = self._here.node.metadata.image, self._quota_marks
+        known = marks.read()
+        changes = await asyncio.to_thread(
+            lambda: quota_changes(
+                [Quota(dict(entity), dict(values)) for entity, values in image.client_quotas.items()], quotas, known
+            )
+        )
+        changed, obsolete = self._setting.portion(changes.changed), self._removing.portion(changes.obsolete)
+        kept = changes.marks | marks_of_quotas(changed)
+        await _write(marks, kept, unfollowed)
+        gone = await self._alter_quotas(changed, unfollowed, remove=False) if changed else []
+        if obsolete:
+            kept_here = await self._alter_quotas(obsolete, unfollowed, remove=True)
+            gone += [quota for quota in obsolete if quota not in kept_here]
+        if gone:
+            await _write(marks, kept - marks_of_quotas(gone), unfollowed)
+
+    async def _alter_quotas(self, quotas: list[Quota], unfollowed: dict[str, str], *, remove: bool) -> list[Quota]:
+        """Sets or removes values. Returns the quotas for which that was refused."""
+        entries = [
+            EntryDataRequest(
+                entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in quota.entity.items()],
+                ops=[OpData(key=key, value=value, remove=remove) for key, value in quota.values.items()],
+            )
+            for quota in quotas
         ]
-        changed = list(changed_quotas(quotas, known))
-        if changed:
-            entries = [
-                EntryDataRequest(
-                    entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in quota.entity.items()],
-                    ops=[OpData(key=key, value=value, remove=False) for key, value in quota.values.items()],
-                )
-                for quota in changed[:_MOST_AT_ONCE]
-            ]
-            request = AlterClientQuotasRequest(entries=entries)
-            response = await self._here.decide(request, request.newest_version(), AlterClientQuotasResponse)
-            _note_error(_QUOTAS, ((one.error_code, one.error_message) for one in response.entries), unfollowed)
+        request = AlterClientQuotasRequest(entries=entries)
+        response = await self._here.decide(request, request.newest_version(), AlterClientQuotasResponse)
+        results = {
+            frozenset((one.entity_type, one.entity_name) for one in entry.entity): entry for entry in response.entries
+        }
+        return _refused(_QUOTAS, quotas, [results[frozenset(one.entity.items())] for one in quotas], unfollowed)
 
     async def _follow_share_group(
         self, group: str, offsets: Mapping[Place, int], ends: Mapping[Place, int], skipped: dict[str, str]
     ) -> bool:
         """Returns whether the group's coordinator has responded: each that does not takes the time of a whole request."""
-        reached = {
-            place: min(offset, ends[place])
-            for place, offset in offsets.items()
-            if place in ends and self._here.link_of(place[0]) == self._link.name
-        }
+        reached = self._here.reached(self._link.name, offsets, ends)
         if not reached or reached == self._set.get(group):
             return True
         response = await self._here.alter_share_offsets(group, reached)
@@ -173,9 +229,33 @@ class LinkAccess:
         return True
 
 
-def _note_error(kind: str, results: Iterable[tuple[int, str | None]], unfollowed: dict[str, str]) -> None:
-    """Notes the first error of a change."""
-    for code, message in results:
-        if code:
-            unfollowed[kind] = message or ErrorCode(code).name
-            return
+def _rule_of(rule: AclImage) -> Acl:
+    return Acl(
+        rule.principal,
+        rule.host,
+        Operation(rule.operation),
+        Permission(rule.permission_type),
+        ResourceType(rule.resource_type),
+        rule.resource_name,
+        PatternType(rule.pattern_type),
+    )
+
+
+async def _write(marks: LinkMarks, wanted: frozenset[str], unfollowed: dict[str, str]) -> None:
+    reason = await marks.write(wanted)
+    if reason:
+        unfollowed["the deletion of rules and quotas"] = reason
+
+
+def _order_of(quota: Quota) -> str:
+    return repr(sorted(quota.entity.items()))
+
+
+def _refused(kind: str, items: Sequence[T], results: Iterable[_Result], unfollowed: dict[str, str]) -> list[T]:
+    """Returns the items of changes that were refused, and notes the first reason."""
+    found = []
+    for item, result in zip(items, results, strict=True):
+        if result.error_code:
+            unfollowed.setdefault(kind, result.error_message or ErrorCode(result.error_code).name)
+            found.append(item)
+    return found

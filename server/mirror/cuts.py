@@ -9,28 +9,20 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from ...metadata.image import TOPIC_RESOURCE
-from ...metadata.mirror_keys import MIRROR_CUT, MIRROR_NAME
-from ...protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-)
+from ...metadata.mirror_keys import MIRROR_CUT
 from ...replication.mirror.partition import MirrorState
 from ...storage.directory import STRAY_SUFFIX, replica_directory_name
 from ...storage.files.failures import LogDirectoryFailure
 from ...storage.log.kept_tail import keep_tail, tail_of
-from .followed import MirroredPartition, last_batch
+from .followed import MirroredPartition
+from .here import changed, of_mirror
+from .local_batches import batch_at
 
 if TYPE_CHECKING:
     from ..partitions.hosted_partition import HostedPartition
     from .here import Here
 
 log = logging.getLogger("odradek.mirror")
-
-_ALTER_CONFIGS_VERSION = IncrementalAlterConfigsRequest.newest_version()
-_SET = 0
 
 
 class LinkCuts:
@@ -87,17 +79,13 @@ class LinkCuts:
         mirrored.is_cut_submitted = False
         hosted.open_log().truncate_to(mirrored.log.end, now_ms)
         hosted.cut(now_ms)
-        mirrored.log.cut(hosted.log_end_offset, last_batch(hosted.open_log()), kept)
+        mirrored.log.cut(hosted.log_end_offset, batch_at(hosted, hosted.log_end_offset - 1), kept)
         log.warning("link %s: %s: %s", self._link, hosted.name, mirrored.log.reason)
         mirrored.changed(mirrored)
 
     async def _new_epoch(self, hosted: HostedPartition) -> None:
         epoch = f"{hosted.index}:{hosted.role.leader_epoch}"
-        configs = [AlterableConfig(MIRROR_CUT, _SET, epoch), AlterableConfig(MIRROR_NAME, _SET, self._link)]
-        resource = AlterConfigsResource(resource_type=TOPIC_RESOURCE, resource_name=hosted.topic, configs=configs)
-        request = IncrementalAlterConfigsRequest(resources=[resource])
-        response = await self._here.decide(request, _ALTER_CONFIGS_VERSION, IncrementalAlterConfigsResponse)
-        for result in response.responses:
+        for result in await self._here.alter_configs(of_mirror(self._link, hosted.topic, changed(MIRROR_CUT, epoch))):
             if result.error_code:
                 log.warning("link %s: %s gets no new epoch: %s", self._link, hosted.name, result.error_message)
 

@@ -2,53 +2,32 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.fetch import FetchPartition
 from ...protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from ...protocol.records.batch import HEADER_BYTES, BatchHeader, check_crc, iter_headers, read_header
+from ...protocol.records.batch import BatchHeader, check_crc, iter_headers
 from ...protocol.records.errors import BatchError, CorruptBatch
 from ...replication.mirror.partition import Batch, Ends, MirroredLog, MirrorState
 from ...storage.files.failures import LogDirectoryFailure
 from ..replicas.followed_partition import FIRST_BACKOFF_MS
 from ..replicas.out_of_range import EARLIEST, LATEST
+from .local_batches import batch_at, batch_at_nowait, batch_of
 
 if TYPE_CHECKING:
     from ...client.peers import Endpoint
     from ...protocol.messages.fetch import PartitionData
     from ...protocol.messages.list_offsets import ListOffsetsResponse
     from ...protocol.schema import Records
-    from ...storage.log.log import Log
     from ..partitions.hosted_partition import HostedPartition
     from ..replicas.fetch_ports import FetchRequests
     from ..runtime.clock import Clock
 
 PURPOSE = "mirror-offsets"
 _STORAGE_ERROR = int(ErrorCode.KAFKA_STORAGE_ERROR)
-
-
-def batch_of(header: BatchHeader) -> Batch:
-    producer = (header.producer_id, header.producer_epoch, header.base_sequence)
-    return Batch(header.base_offset, header.next_offset, header.size, header.crc, producer)
-
-
-def last_batch(log: Log) -> Batch | None:
-    """The last batch of a log. None of one without batches, or whose last ones were compacted away or are damaged."""
-    return batch_at(log, log.log_end_offset - 1)
-
-
-def batch_at(log: Log, offset: int) -> Batch | None:
-    """The batch that has an offset, or the next one. None where there is none, or it is damaged."""
-    if not log.log_start_offset <= offset < log.log_end_offset:
-        return None
-    try:
-        found = log.read(offset, 1)
-        return batch_of(read_header(os.pread(found.fd, HEADER_BYTES, found.position))) if len(found) else None
-    except (BatchError, LookupError, ValueError):
-        return None
 
 
 class MirroredPartition:
@@ -88,6 +67,8 @@ class MirroredPartition:
         self._compared: tuple[MirrorState, int | None] | None = None
         self._is_left = False
         self._asks_ends = False
+        #: A thread reads the next batch to compare in a search: nothing is fetched until then.
+        self._is_reading = False
 
     @property
     def is_current(self) -> bool:
@@ -175,54 +156,93 @@ class MirroredPartition:
         return self.log.source_shrank(data.high_watermark)
 
     def _compare(self, data: PartitionData) -> bool:
-        """Compares the source's first batch. Returns whether its ends are to be read."""
-        header = next((header for _, header in iter_headers(data.records or b"")), None)
-        first = batch_of(header) if header is not None else None
+        """Compares the source's first batch. Returns whether its ends are to be read. Raises BatchError."""
+        records, first = data.records or b"", None
+        for position, header in iter_headers(records):
+            check_crc(records, position, header)
+            if not self._is_in_order(header, None):
+                raise self._out_of_order(header, None)
+            first = batch_of(header)
+            break
         asks_ends = False
         if self.log.state is MirrorState.SEARCHING:
-            self.log.probed(first)
+            self.log.probed(first, data.high_watermark)
         else:
             asks_ends = self.log.compared(first, data.high_watermark)
         self.search()
         return asks_ends
 
     def search(self) -> None:
-        """Chooses the next batch to compare in a search."""
-        while (offset := self.log.wanted_probe) is not None:
-            self.log.probe_at(offset, batch_at(self.hosted.open_log(), offset))
+        """Chooses the next batch to compare in a search. Nothing is fetched until it is read."""
+        while not self._is_reading and (offset := self.log.wanted_probe) is not None:
+            try:
+                self.log.probe_at(offset, batch_at_nowait(self.hosted, offset))
+            except BlockingIOError:
+                self._is_reading = True
+                self.hosted.pools.disk.run_then(partial(batch_at, self.hosted, offset), partial(self._read, offset))
+            except LogDirectoryFailure as failure:
+                self.hosted.on_failure(failure)
+                return
+
+    def _read(self, offset: int, batch: Batch | BaseException | None) -> None:
+        """Goes on with the search with a batch that a thread has read."""
+        self._is_reading = False
+        if isinstance(batch, LogDirectoryFailure):
+            self.hosted.on_failure(batch)
+        elif isinstance(batch, BaseException):
+            raise batch
+        elif self.is_current and self.log.wanted_probe == offset:
+            self.log.probe_at(offset, batch)
+            self.search()
+            self.changed(self)
 
     def _append(self, records: Records, now_ms: int) -> None:
         """Writes the batches behind the log's end, up to the first bad one, for which it raises CorruptBatch."""
         assert records is not None
         hosted = self.hosted
         next_offset = hosted.log_end_offset
+        behind: int | None = None
         headers: list[BatchHeader] = []
         start, end = 0, 0
         damage: BatchError | None = None
         try:
             for position, header in iter_headers(records):
-                if header.next_offset <= next_offset:
-                    start = end = position + header.size
-                    continue  # compared, or before the offset that was asked for
+                # Offsets decide what is left out here, so they are checked first.
                 check_crc(records, position, header)
-                if header.base_offset < next_offset and not headers and header.last_offset_delta >= 0:
+                if not self._is_in_order(header, behind):
+                    # No CRC covers the first offset of a batch: that of the batch in front may be the wrong one.
+                    end -= headers.pop().size if headers else 0
+                    raise self._out_of_order(header, behind)
+                behind, end = header.next_offset, position + header.size
+                if header.next_offset <= next_offset:
+                    start = end  # compared
+                elif header.base_offset < next_offset:
                     self.log.overlapped(batch_of(header))
                     self.search()
                     return
-                if header.base_offset < next_offset or header.last_offset_delta < 0:
-                    raise CorruptBatch(
-                        f"{hosted.name} ends at offset {next_offset}, but the source has a batch from "
-                        f"{header.base_offset} to {header.next_offset}"
-                    )
-                next_offset = header.next_offset
-                end = position + header.size
-                headers.append(header)
+                else:
+                    next_offset = header.next_offset
+                    headers.append(header)
         except BatchError as error:
             damage = error
         if headers:
             self._write(memoryview(records)[start:end], headers, now_ms)
         if damage is not None:
             raise damage
+
+    def _is_in_order(self, header: BatchHeader, behind: int | None) -> bool:
+        """Whether a batch begins at or behind the end of the one in front of it.
+
+        `behind` is None for the first batch, which has the offset that was asked for, or follows it.
+        """
+        is_behind = header.next_offset > self._asked if behind is None else header.base_offset >= behind
+        return is_behind and header.last_offset_delta >= 0
+
+    def _out_of_order(self, header: BatchHeader, behind: int | None) -> CorruptBatch:
+        return CorruptBatch(
+            f"{self.hosted.name}: the source has a batch from {header.base_offset} to {header.next_offset} where one from "
+            f"{self._asked if behind is None else behind} on belongs"
+        )
 
     def _write(self, records: memoryview, headers: list[BatchHeader], now_ms: int) -> None:
         """Writes the batches in one piece, unless a segment cannot hold them all."""

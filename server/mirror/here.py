@@ -12,6 +12,12 @@ from ...admin.share_offsets import alteration
 from ...metadata.image import TOPIC_RESOURCE
 from ...metadata.mirror_keys import MIRROR_NAME
 from ...protocol.errors import ErrorCode
+from ...protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
 from ...protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -27,6 +33,7 @@ from ...protocol.messages.offset_fetch import (
 
 if TYPE_CHECKING:
     from ...client.peers import Peers
+    from ...protocol.messages.alter_configs_results import AlterConfigsResourceResponse
     from ...protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsResponse
     from ...protocol.schema import Message, Request
     from ..controller.controller_request import Submit
@@ -43,6 +50,8 @@ ResponseT = TypeVar("ResponseT", bound="Message")
 _COMMIT_VERSION = OffsetCommitRequestTopic.versions_with("name")[-1]
 _FETCH_VERSION = OffsetFetchRequestTopics.versions_with("name")[-1]
 _TIMEOUT_MS = 10_000
+# IncrementalAlterConfigs' operation codes.
+_SET, _DELETE = 0, 1
 #: Partitions in one commit: a group's shard writes them in one turn.
 MOST_COMMITTED = 500
 
@@ -53,6 +62,17 @@ class Commit:
 
     offset: int
     text: str = ""
+
+
+def changed(config: str, value: str | None) -> AlterableConfig:
+    """The change of a config; None deletes it."""
+    return AlterableConfig(config, _SET if value is not None else _DELETE, value)
+
+
+def of_mirror(link: str, topic: str, *configs: AlterableConfig) -> AlterConfigsResource:
+    """The changes of a mirror by its link, which they name."""
+    own = [*configs, changed(MIRROR_NAME, link)]
+    return AlterConfigsResource(resource_type=TOPIC_RESOURCE, resource_name=topic, configs=own)
 
 
 class _Asker:
@@ -78,6 +98,16 @@ class Here:
         """The link that a topic follows; "" for none."""
         return self.node.metadata.image.config(TOPIC_RESOURCE, topic).get(MIRROR_NAME, "")
 
+    def reached(
+        self, link: str, offsets: Mapping[tuple[str, int], int], ends: Mapping[tuple[str, int], int]
+    ) -> dict[tuple[str, int], int]:
+        """The offsets of a group in topics of a link, none beyond what is replicated here (`ends`)."""
+        return {
+            place: min(offset, ends[place])
+            for place, offset in offsets.items()
+            if place in ends and self.link_of(place[0]) == link
+        }
+
     def coordinates(self, group: str) -> bool:
         """Whether this broker is the coordinator of a group."""
         groups = self.groups
@@ -98,6 +128,11 @@ class Here:
         response = await reply
         assert isinstance(response, kind)
         return response
+
+    async def alter_configs(self, *resources: AlterConfigsResource) -> list[AlterConfigsResourceResponse]:
+        """Has the active controller change configs. Returns the outcome for each resource."""
+        request = IncrementalAlterConfigsRequest(resources=list(resources))
+        return (await self.decide(request, request.newest_version(), IncrementalAlterConfigsResponse)).responses
 
     async def commit(self, group: str, offsets: Mapping[tuple[str, int], Commit]) -> int:
         """Commits offsets for a group without members, as clients do. Returns the first error code, 0 for none."""

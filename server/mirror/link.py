@@ -16,25 +16,27 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ...client.errors import RequestFailed
 from ...client.wording import counted
-from ...metadata.image import TOPIC_RESOURCE
-from ...metadata.mirror_keys import CUTS_DIVERGED, MIRROR_TOPIC_ID
+from ...metadata.image import EMPTY_IMAGE, TOPIC_RESOURCE
+from ...metadata.mirror_keys import CUTS_DIVERGED, MIRROR_NAME, MIRROR_TOPIC_ID
 from ...protocol.errors import ErrorCode
 from ...replication.mirror.link import Link, LinkState
 from ...replication.mirror.partition import STOPPED_STATES, MirroredLog, MirrorState
 from ...replication.mirror.progress import MirrorProgress, group_of
 from ...replication.mirror.report import REPORT_PARTITION, REPORT_TOPIC, LinkReport
+from ...storage.files.failures import LogDirectoryFailure
 from ..replicas.fetcher import ReplicaFetcher
 from .access import LinkAccess
 from .cuts import LinkCuts
-from .followed import MirroredPartition, last_batch
+from .followed import MirroredPartition
 from .here import MOST_COMMITTED, Commit, Here
 from .link_quota import LinkQuota
-from .requests import SourceRequests, key_of
+from .local_batches import last_batch
+from .requests import SourceRequests
 from .source import Source, SourceTopic, SourceView
 from .topics import LinkTopics
 
 if TYPE_CHECKING:
-    from ...metadata.image import MetadataImage
+    from ...metadata.image import MetadataImage, TopicImage
     from ..partitions.hosted_partition import HostedPartition
 
 log = logging.getLogger("odradek.mirror")
@@ -51,6 +53,7 @@ _WITH_MEMBERS = frozenset(
 )
 #: Topic here, and index.
 Place = tuple[str, int]
+Configs = Mapping[str, str]
 
 #: States of a link that fetches nothing for good.
 _ENDED = frozenset({LinkState.STOPPED, LinkState.PROMOTED})
@@ -60,8 +63,9 @@ _MOST_SHOWN = 300
 PERIOD_S = 1.0
 #: Configs of the source's topics are read in every such round.
 CONFIG_ROUNDS = 10
-#: Progress that has not changed is committed again after so many rounds, so that the group does not expire.
-KEPT_ROUNDS = 3600
+#: Progress and offsets that have not changed are committed again after so long, or after a quarter of the retention of
+#: offsets, so that they do not expire.
+KEPT_MS = 3_600_000
 
 
 class LinkFollower:
@@ -80,16 +84,19 @@ class LinkFollower:
         self._source: Source | None = None
         self._requests: SourceRequests | None = None
         self._fetchers: dict[int, ReplicaFetcher] = {}
+        #: The last commits, and their times: progress, offsets of groups by their names here, and the text of the report.
         self._reported: dict[Place, tuple[MirrorProgress, int]] = {}
-        self._committed: dict[str, dict[Place, int]] = {}
-        #: Why groups with committed offsets are not copied, by their names here; and the text of the last report.
+        self._committed: dict[str, tuple[dict[Place, int], int]] = {}
+        self._reported_text = ("", 0)
+        #: Why groups with committed offsets are not copied, by their names here.
         self._skipped: dict[str, str] = {}
-        self._reported_text = ""
         self._cluster_id = ""
         self._round = 0
-        #: Topics that follow the link, by the last image that was looked through.
-        self._seen: MetadataImage | None = None
-        self._followed: list[str] = []
+        #: The state that the last round followed: fetches go on until the next one when an operator stops the link.
+        self._state = link.state
+        #: Topics that follow the link, with their configs, by the last image.
+        self._seen = EMPTY_IMAGE
+        self._followed: dict[str, tuple[TopicImage, Configs]] = {}
         self._wakeup = asyncio.Event()
         self._task = asyncio.get_running_loop().create_task(self._run(), name=f"mirror {link.name}")
 
@@ -109,12 +116,20 @@ class LinkFollower:
 
     def state_of(self, mirrored: MirroredPartition) -> str:
         """A partition's state in a word."""
-        is_active = self.link.state is LinkState.ACTIVE or mirrored.log.state in STOPPED_STATES
-        return mirrored.log.state.value if is_active else self.link.state.value
+        is_active = self._state is LinkState.ACTIVE or mirrored.log.state in STOPPED_STATES
+        return mirrored.log.state.value if is_active else self._state.value
 
-    def wake(self) -> None:
-        """Begins the next round now: roles or configs have changed."""
-        self._wakeup.set()
+    def published(self, link: Link, image: MetadataImage) -> None:
+        """Follows an image. The next round begins now where the link, or its topics or their leaders, have changed."""
+        is_changed = link != self.link
+        self.link = link
+        if image.topics is not self._seen.topics or image.configs is not self._seen.configs:
+            followed = dict(_following(link.name, image))
+            is_changed |= followed != self._followed
+            self._followed = followed
+        self._seen = image
+        if is_changed:
+            self._wakeup.set()
 
     async def stop(self) -> None:
         self._task.cancel()
@@ -140,6 +155,8 @@ class LinkFollower:
                     self.error = ""
                 except RequestFailed as error:
                     self._failed(str(error))
+                if self._state not in _ENDED:
+                    await self._keep_groups()
                 self._note_health()
                 await self._report()
             except Exception:
@@ -168,22 +185,39 @@ class LinkFollower:
         self.error = words
 
     async def _follow(self) -> None:
-        if self.link.state is not LinkState.ACTIVE:
+        self._state = self.link.state
+        if self._state is not LinkState.ACTIVE:
             self._end_fetches()
-            self._adopt_stopped()
-            if self.link.state is LinkState.PROMOTED:
+            await self._adopt_stopped()
+            if self._state is LinkState.PROMOTED:
                 for mirrored in self.partitions.values():
-                    if mirrored.hosted.role.has_enough_in_sync:
+                    # Not those of a client, in a topic that has become writable meanwhile.
+                    if mirrored.is_current and mirrored.hosted.role.has_enough_in_sync:
                         mirrored.hosted.abort_open_transactions(self._here.node.clock.now_ms())
             return
         await self._here.ensure_groups()
         view = await self._blocking(self._read_view)
-        self._adopt(view)
+        await self._adopt(view)
         for mirrored in list(self.partitions.values()):
             if mirrored.log.state is MirrorState.CUTTING:
                 await self._cuts.cut(mirrored)
         if self._here.coordinates(group_of(self.link.name)):
             await self._coordinate(view)
+
+    async def _keep_groups(self) -> None:
+        """Commits offsets again that were copied long ago, also while the source cannot be read or the link is paused.
+
+        The source keeps those of a group that is idle there, but has members. Here it has none, so they would expire.
+        """
+        if not self._here.coordinates(group_of(self.link.name)):
+            self._committed = {}  # another broker commits, and the source's next offset may be an earlier one
+            self._access.forget()
+        for group, (offsets, committed_ms) in list(self._committed.items()):
+            if self._expires(committed_ms):
+                followed = {place: offset for place, offset in offsets.items() if place[0] in self._followed}
+                error = await self._commit_group(group, followed) if followed else 0
+                if error:
+                    self._skipped[group] = _reason(error)
 
     def _read_view(self) -> SourceView:
         if self._source is None:
@@ -197,49 +231,51 @@ class LinkFollower:
 
     def _led(self) -> Iterator[tuple[str, HostedPartition]]:
         """The partitions of this link that this broker leads, with the names of their topics."""
-        here, image = self._here, self._here.node.metadata.image
-        if image is not self._seen:
-            self._seen = image
-            names = [name for kind, name in image.configs if kind == TOPIC_RESOURCE]
-            self._followed = [name for name in names if here.link_of(name) == self.link.name]
-        for name in self._followed:
-            topic = image.topic(name)
-            for index in topic.partitions if topic is not None else ():
+        here = self._here
+        for name, (topic, _) in self._followed.items():
+            for index in topic.partitions:
                 hosted = here.partitions.get((name, index))
                 if hosted is not None and hosted.role.is_leader and not hosted.offline:
                     yield name, hosted
 
-    def _adopt(self, view: SourceView) -> None:
+    async def _adopt(self, view: SourceView) -> None:
         """Gives each led partition the leader that it has there now."""
         assert self._source is not None
         if self._requests is None:
-            self._requests = SourceRequests(self._here.node.config.node_id, self._here.node.config, self._source, view)
-        self._requests.view = view
+            self._requests = SourceRequests(self._here.node.config.node_id, self._here.node.config, self._source)
+        self._requests.take(view)
         led = {}
-        for topic, hosted in self._led():
-            place = (topic, hosted.index)
-            led[place] = self._adopted(view.topics.get(self.link.name_there(topic)), topic, hosted)
-            led[place].ask_ends_if_silent(self._requests, self._here.node.clock)
-            led[place].changed(led[place])
+        for topic, hosted in list(self._led()):
+            followed = await self._adopted(view.topics.get(self.link.name_there(topic)), topic, hosted)
+            if followed is not None:
+                led[topic, hosted.index] = followed
+                followed.ask_ends_if_silent(self._requests, self._here.node.clock)
+                followed.changed(followed)
         for place in self.partitions.keys() - led.keys():
             self.partitions[place].leave()
         self.partitions = led
 
-    def _adopted(self, source: SourceTopic | None, topic: str, hosted: HostedPartition) -> MirroredPartition:
+    async def _adopted(
+        self, source: SourceTopic | None, topic: str, hosted: HostedPartition
+    ) -> MirroredPartition | None:
+        """The partition with the leader that it has there. None where its log has failed: the next round begins anew."""
         before = self.partitions.get((topic, hosted.index))
         leader = source.leaders[hosted.index] if source is not None and hosted.index < len(source.leaders) else None
         if before is not None and before.is_current and (leader is None or leader.epoch == before.epoch):
             self._note_state(before, source, leader is not None)
             if before.leader == (leader.node if leader is not None else -1):
                 return before
-        mirrored_log = self._log_of(hosted, before)
-        key = (key_of(source) if source is not None else b"", hosted.index)
+        if before is not None:
+            before.leave()  # nothing is appended while the last batch is read
+        mirrored_log = await self._log_of(hosted, before)
+        if mirrored_log is None:
+            return None
+        key = (source.key if source is not None else b"", hosted.index)
         made = MirroredPartition(
             hosted, key, self.link.name_there(topic), leader.node if leader is not None else -1,
             leader.epoch if leader is not None else -1, mirrored_log,
         )  # fmt: skip
         if before is not None:
-            before.leave()
             made.resume(before)
         self._note_state(made, source, leader is not None)
         made.search()
@@ -247,12 +283,18 @@ class LinkFollower:
             self._fetcher(leader.node).follow(made)
         return made
 
-    def _log_of(self, hosted: HostedPartition, before: MirroredPartition | None) -> MirroredLog:
-        mirrored = hosted.open_log()
-        last = last_batch(mirrored)
-        made = MirroredLog(
-            hosted.log_end_offset, last, mirrored.config.compact, hosted.log_start_offset, self._cuts_diverged(hosted)
-        )
+    async def _log_of(self, hosted: HostedPartition, before: MirroredPartition | None) -> MirroredLog | None:
+        """None where the log cannot be read, or has changed meanwhile."""
+        end = hosted.log_end_offset
+        try:
+            last = await last_batch(hosted)
+        except LogDirectoryFailure as failure:
+            hosted.on_failure(failure)
+            return None
+        if hosted.log_end_offset != end:
+            return None
+        compacts, start = hosted.open_log().config.compact, hosted.log_start_offset
+        made = MirroredLog(end, last, compacts, start, self._cuts_diverged(hosted))
         if before is not None and before.log.state in STOPPED_STATES and before.hosted is hosted:
             made.stop(before.log.state, before.log.reason)
         return made
@@ -277,14 +319,16 @@ class LinkFollower:
             mirrored_log.found_again()
             mirrored_log.allow_cut(cuts=self._cuts_diverged(hosted))
 
-    def _adopt_stopped(self) -> None:
+    async def _adopt_stopped(self) -> None:
         """Has the partitions without fetches, of which only the progress is reported."""
         led = {}
-        for topic, hosted in self._led():
+        for topic, hosted in list(self._led()):
             place = (topic, hosted.index)
             before = self.partitions.get(place)
             is_kept = before is not None and before.hosted is hosted
-            mirrored_log = before.log if before is not None and is_kept else self._log_of(hosted, None)
+            mirrored_log = before.log if before is not None and is_kept else await self._log_of(hosted, None)
+            if mirrored_log is None:
+                continue
             made = MirroredPartition(hosted, (b"", hosted.index), self.link.name_there(topic), -1, -1, mirrored_log)
             if before is not None:
                 made.resume(before)
@@ -310,28 +354,39 @@ class LinkFollower:
     async def _report(self) -> None:
         """Commits the progress that has changed since it was last committed, and, on the coordinator, the link's report."""
         changed: dict[Place, MirrorProgress] = {}
+        now_ms = self._here.node.clock.now_ms()
         for place, mirrored in self.partitions.items():
             progress, known = self._progress(mirrored), self._reported.get(place)
-            if known is None or known[0] != progress or self._round - known[1] > KEPT_ROUNDS:
+            if known is None or known[0] != progress or self._expires(known[1]):
                 changed[place] = progress
         group, left = group_of(self.link.name), iter(changed.items())
         while some := dict(islice(left, MOST_COMMITTED)):
             commits = {place: Commit(one.offset, one.text()) for place, one in some.items()}
             if await self._here.commit(group, commits):
                 return  # the coordinator moves: the next round commits it
-            self._reported.update({place: (one, self._round) for place, one in some.items()})
+            self._reported.update({place: (one, now_ms) for place, one in some.items()})
         if self._here.coordinates(group):
-            text = LinkReport(self.error, self.refused, self.skipped, self._access.unfollowed).text()
-            if text != self._reported_text and not await self._here.commit(
+            unfollowed = self._topics.unfollowed | self._access.unfollowed
+            text, known_text = (
+                LinkReport(self.error, self.refused, self.skipped, unfollowed).text(),
+                self._reported_text,
+            )
+            if (text != known_text[0] or self._expires(known_text[1])) and not await self._here.commit(
                 group, {(REPORT_TOPIC, REPORT_PARTITION): Commit(0, text)}
             ):
-                self._reported_text = text
+                self._reported_text = text, now_ms
         else:
-            self._reported_text = ""
+            self._reported_text = ("", 0)
+
+    def _expires(self, committed_ms: int) -> bool:
+        """Whether what was committed then is to be committed again."""
+        node = self._here.node
+        retention_ms = node.config.get("offsets.retention.minutes") * 60_000
+        return abs(node.clock.now_ms() - committed_ms) > min(KEPT_MS, retention_ms // 4)
 
     def _progress(self, mirrored: MirroredPartition) -> MirrorProgress:
         hosted, reason = mirrored.hosted, mirrored.log.reason
-        if mirrored.error and not reason and self.link.state is LinkState.ACTIVE:
+        if mirrored.error and not reason and self._state is LinkState.ACTIVE:
             reason = f"the source answers {ErrorCode(mirrored.error).name}"
         is_replicated, producers = hosted.high_watermark == hosted.log_end_offset, hosted.open_log().producers
         return MirrorProgress(
@@ -342,8 +397,8 @@ class LinkFollower:
             at_ms=mirrored.source_end_ms,
             caught_up_ms=mirrored.caught_up_ms,
             producer_id=max(producers.by_id, default=-1),
-            is_final=self.link.state in _ENDED and is_replicated,
-            is_promoted=self.link.state is LinkState.PROMOTED and is_replicated and not producers.has_open,
+            is_final=self._state in _ENDED and is_replicated,
+            is_promoted=self._state is LinkState.PROMOTED and is_replicated and not producers.has_open,
         )
 
     # ---- the coordinator's part
@@ -351,7 +406,7 @@ class LinkFollower:
     async def _coordinate(self, view: SourceView) -> None:
         source = self._source
         assert source is not None
-        absent = self._topics.missing(view.topics)
+        absent = self._topics.missing(view.topics)  # some of them
         if absent:
             configs = await self._blocking(lambda: source.configs(topic.name for topic in absent))
             self._cluster_id = self._cluster_id or await self._blocking(source.cluster_id)
@@ -375,19 +430,35 @@ class LinkFollower:
         would find it out of range. `skipped`: groups that could not be read, with the reasons.
         """
         ends = await self._here.committed(group_of(self.link.name))
+        for group in self._committed.keys() - skipped.keys():
+            if not offsets_of_groups.get(group):
+                del self._committed[group]  # deleted at the source
         for group, offsets in offsets_of_groups.items():
-            reached = {
-                place: min(offset, ends[place])
-                for place, offset in offsets.items()
-                if place in ends and self._here.link_of(place[0]) == self.link.name
-            }
-            if not reached or reached == self._committed.get(group):
-                continue
-            error = await self._here.commit(group, {place: Commit(offset) for place, offset in reached.items()})
-            if not error:
-                self._committed[group] = reached
-            elif error in _WITH_MEMBERS:
-                skipped[group] = "it has members here"
-            else:
-                skipped[group] = f"its offsets cannot be committed: {ErrorCode(error).name}"
+            reached = self._here.reached(self.link.name, offsets, ends)
+            known = self._committed.get(group)
+            if reached and (known is None or known[0] != reached):
+                error = await self._commit_group(group, reached)
+                if error:
+                    skipped[group] = _reason(error)
         self._skipped = skipped
+
+    async def _commit_group(self, group: str, offsets: dict[Place, int]) -> int:
+        """Returns an error code, 0 for success."""
+        error = await self._here.commit(group, {place: Commit(offset) for place, offset in offsets.items()})
+        if not error:
+            self._committed[group] = offsets, self._here.node.clock.now_ms()
+        return error
+
+
+def _following(link: str, image: MetadataImage) -> Iterator[tuple[str, tuple[TopicImage, Configs]]]:
+    """The topics that follow a link, and their configs."""
+    for (kind, name), configs in image.configs.items():
+        if kind == TOPIC_RESOURCE and configs.get(MIRROR_NAME) == link and (topic := image.topic(name)) is not None:
+            yield name, (topic, configs)
+
+
+def _reason(error: int) -> str:
+    """Why offsets of a group are not copied."""
+    if error in _WITH_MEMBERS:
+        return "it has members here"
+    return f"its offsets cannot be committed: {ErrorCode(error).name}"

@@ -61,6 +61,11 @@ class SourceTopic:
         """The id as a config's value; "" for none."""
         return "" if self.id == ZERO_UUID else uuid_to_text(self.id)
 
+    @property
+    def key(self) -> bytes:
+        """The id, or the name where the source has no ids: no name has 16 bytes with a zero in front."""
+        return self.id if self.id != ZERO_UUID else b"\0" + self.name.encode()
+
 
 @dataclass(frozen=True, slots=True)
 class SourceView:

@@ -35,15 +35,12 @@ class Mirrors:
         wanted = self._wanted(image)
         for name, follower in list(self.links.items()):
             link = wanted.get(name)
-            if link is not None and _with_settings_of(link, follower.link) == link:
-                follower.link = link
-            else:
+            if link is None or _with_settings_of(link, follower.link) != link:
                 self._end(self.links.pop(name))
         for name, link in wanted.items():
             if name not in self.links:
                 self.links[name] = LinkFollower(link, self._here)
-        for follower in self.links.values():
-            follower.wake()
+            self.links[name].published(link, image)
 
     def _wanted(self, image: MetadataImage) -> dict[str, Link]:
         found: dict[str, Link] = {}

@@ -7,7 +7,7 @@ done.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from ...metadata.image import TOPIC_RESOURCE
@@ -30,26 +30,23 @@ from ...protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from ...protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-)
+from .here import changed, of_mirror
+from .portions import Portions
 
 if TYPE_CHECKING:
+    from ...protocol.messages.incremental_alter_configs import AlterConfigsResource
     from ...replication.mirror.link import Link
     from .here import Here
     from .source import SourceTopic
 
 log = logging.getLogger("odradek.mirror")
 
-_CREATE_PARTITIONS_VERSION = CreatePartitionsRequest.newest_version()
-_ALTER_CONFIGS_VERSION = IncrementalAlterConfigsRequest.newest_version()
 #: Topics in one request to the controller.
 MOST_AT_ONCE = 100
 _TIMEOUT_MS = 30_000
-_SET, _DELETE = 0, 1
+
+#: Parts of a topic that follow, in words.
+_PARTITIONS, _CONFIGS = "the number of partitions", "a config"
 
 Configs = Mapping[str, str]
 
@@ -62,24 +59,32 @@ class LinkTopics:
         self._here = here
         #: Why topics of the source are not followed, by their name here.
         self.refused: dict[str, str] = {}
+        #: Parts of followed topics that do not follow, in words, with the reasons.
+        self.unfollowed: dict[str, str] = {}
+        self._making: Portions[SourceTopic] = Portions(MOST_AT_ONCE, lambda topic: topic.name)
+        self._growing: Portions[SourceTopic] = Portions(MOST_AT_ONCE, lambda topic: topic.name)
+        self._changing: Portions[AlterConfigsResource] = Portions(MOST_AT_ONCE, lambda one: one.resource_name)
 
     def missing(self, topics: Mapping[str, SourceTopic]) -> list[SourceTopic]:
-        """The source's topics that are to be made here. A topic of another kind with the name is refused."""
-        absent = []
+        """Those of the source's topics that are to be made here next. A topic of another kind with the name is refused."""
+        absent, names = [], set()
         for topic in topics.values():
             name = self._link.name_here(topic.name)
+            names.add(name)
             if self._here.node.metadata.image.topic(name) is None:
                 absent.append(topic)
             elif self._here.link_of(name) == self._link.name:
                 self.refused.pop(name, None)
             else:
                 self._refuse(name, "this cluster has a topic of this name that does not follow the link")
-        return absent
+        for name in self.refused.keys() - names:
+            del self.refused[name]
+        return self._making.portion(absent)
 
     async def make(self, topics: list[SourceTopic], configs: Mapping[str, Configs], cluster_id: str) -> None:
-        """Makes topics; `configs`: those of the source, by its names. `cluster_id`: the source's."""
+        """Makes some topics; `configs`: those of the source, by its names. `cluster_id`: the source's."""
         asked = []
-        for topic in topics[:MOST_AT_ONCE]:
+        for topic in topics:
             own = dict(configs.get(topic.name, {}))
             origins = [cluster_id, *filter(None, own.pop(MIRROR_ORIGINS, "").split(","))]
             if self._here.node.identity.cluster_id in origins:
@@ -112,20 +117,44 @@ class LinkTopics:
 
     async def grow(self, topics: Mapping[str, SourceTopic]) -> None:
         """Makes the partitions that the source has beyond those here. The controller lets a mirror have as many as noted."""
+        behind = [topic for topic in topics.values() if self._has_fewer(topic)]
+        self._forget(_PARTITIONS, (self._link.name_here(topic.name) for topic in behind))
+        if not behind:
+            return
         wanted, noted = [], []
-        for topic in topics.values():
-            name = self._link.name_here(topic.name)
-            found = self._here.node.metadata.image.topic(name)
-            if found is None or self._here.link_of(name) != self._link.name or not self._is_same(name, topic):
-                continue
-            if len(found.partitions) < len(topic.leaders):
-                count = len(topic.leaders)
-                wanted.append(CreatePartitionsTopic(name=name, count=count, assignments=None))
-                noted.append(self._changes(name, [AlterableConfig(MIRROR_PARTITIONS, _SET, str(count))]))
-        if wanted:
-            await self._alter(noted[:MOST_AT_ONCE])
-            request = CreatePartitionsRequest(topics=wanted[:MOST_AT_ONCE], timeout_ms=_TIMEOUT_MS)
-            await self._here.decide(request, _CREATE_PARTITIONS_VERSION, CreatePartitionsResponse)
+        for topic in self._growing.portion(behind):
+            name, count = self._link.name_here(topic.name), len(topic.leaders)
+            wanted.append(CreatePartitionsTopic(name=name, count=count, assignments=None))
+            noted.append(of_mirror(self._link.name, name, changed(MIRROR_PARTITIONS, str(count))))
+        await self._alter(noted, _PARTITIONS)
+        request = CreatePartitionsRequest(topics=wanted, timeout_ms=_TIMEOUT_MS)
+        response = await self._here.decide(request, request.newest_version(), CreatePartitionsResponse)
+        for result in response.results:
+            self._note(_PARTITIONS, result.name, result.error_code, result.error_message)
+
+    def _has_fewer(self, topic: SourceTopic) -> bool:
+        """Whether the mirror of a topic has fewer partitions than it."""
+        name = self._link.name_here(topic.name)
+        found = self._here.node.metadata.image.topic(name)
+        is_mirror = found is not None and self._here.link_of(name) == self._link.name and self._is_same(name, topic)
+        return is_mirror and found is not None and len(found.partitions) < len(topic.leaders)
+
+    def _note(self, kind: str, topic: str, code: int, message: str | None) -> None:
+        """Notes the outcome of a change to a mirror."""
+        words = f"{kind} of topic {topic}"
+        if not code:
+            self.unfollowed.pop(words, None)
+            return
+        reason = message or ErrorCode(code).name
+        if self.unfollowed.get(words) != reason:
+            log.warning("link %s: %s is not followed: %s", self._link.name, words, reason)
+        self.unfollowed[words] = reason
+
+    def _forget(self, kind: str, behind: Iterable[str]) -> None:
+        """Forgets reasons for topics that are not behind their sources any more."""
+        kept = {f"{kind} of topic {name}" for name in behind}
+        for words in [one for one in self.unfollowed if one.startswith(kind) and one not in kept]:
+            del self.unfollowed[words]
 
     def _is_same(self, name: str, topic: SourceTopic) -> bool:
         configs = self._here.node.metadata.image.config(TOPIC_RESOURCE, name)
@@ -139,25 +168,13 @@ class LinkTopics:
             if self._here.link_of(name) != self._link.name:
                 continue
             current = self._here.node.metadata.image.config(TOPIC_RESOURCE, name)
-            changes = [
-                AlterableConfig(key, _DELETE if key not in wanted else _SET, wanted.get(key))
-                for key in FOLLOWED_CONFIGS
-                if current.get(key) != wanted.get(key)
-            ]
+            changes = [changed(key, wanted.get(key)) for key in FOLLOWED_CONFIGS if current.get(key) != wanted.get(key)]
             if changes:
-                resources.append(self._changes(name, changes))
+                resources.append(of_mirror(self._link.name, name, *changes))
+        self._forget(_CONFIGS, (resource.resource_name for resource in resources))
         if resources:
-            await self._alter(resources[:MOST_AT_ONCE])
+            await self._alter(self._changing.portion(resources), _CONFIGS)
 
-    def _changes(self, topic: str, changes: list[AlterableConfig]) -> AlterConfigsResource:
-        """Changes of a mirror by its link, which they name."""
-        configs = [*changes, AlterableConfig(MIRROR_NAME, _SET, self._link.name)]
-        return AlterConfigsResource(resource_type=TOPIC_RESOURCE, resource_name=topic, configs=configs)
-
-    async def _alter(self, resources: list[AlterConfigsResource]) -> None:
-        request = IncrementalAlterConfigsRequest(resources=resources)
-        response = await self._here.decide(request, _ALTER_CONFIGS_VERSION, IncrementalAlterConfigsResponse)
-        for result in response.responses:
-            if result.error_code:
-                words = f"its configs cannot follow: {result.error_message or ErrorCode(result.error_code).name}"
-                log.warning("link %s: topic %s: %s", self._link.name, result.resource_name, words)
+    async def _alter(self, resources: list[AlterConfigsResource], kind: str) -> None:
+        for result in await self._here.alter_configs(*resources):
+            self._note(kind, result.resource_name, result.error_code, result.error_message)

@@ -124,7 +124,7 @@ class Simulation:
                 machine.ends_known(Ends(0, source.end))
             self._search(mirror)
         elif machine.state is MirrorState.SEARCHING:
-            machine.probed(first)
+            machine.probed(first, source.end)
             self._search(mirror)
         elif self.compares and machine.source_shrank(source.end):
             return

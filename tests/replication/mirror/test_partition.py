@@ -80,7 +80,7 @@ class Mirror:
                 return
             self._search()
         elif self.machine.state is MirrorState.SEARCHING:
-            self.machine.probed(found[0] if found else None)
+            self.machine.probed(found[0] if found else None, source.end)
             self._search()
         elif self.machine.source_shrank(source.end):
             return
@@ -240,7 +240,7 @@ def test_search_finds_the_last_common_batch_in_the_logarithm_of_the_log() -> Non
         if log.fetch_offset is not None:
             fetches += 1
             here = batches[log.fetch_offset // 10]
-            log.probed(here if here.base_offset < 43_210 else here._replace(crc=77))
+            log.probed(here if here.base_offset < 43_210 else here._replace(crc=77), 100_000)
     assert log.state is MirrorState.CUTTING and log.end == 43_210 and fetches < 20
 
 
@@ -252,6 +252,20 @@ def test_batch_that_the_source_has_not_committed_again_yet_is_no_divergence() ->
     assert log.state is MirrorState.COMPARING, "the batch is compared all the same"
     log.compared(Batch(5, 10, 100, 2), 10)
     assert log.state is MirrorState.DIVERGED
+
+
+@pytest.mark.parametrize("is_compacted", [False, True])
+def test_response_without_batches_compares_nothing(is_compacted: bool) -> None:
+    """Other partitions may have filled it, or a transaction may be open at the source."""
+    log = MirroredLog(10, Batch(5, 10, 100, 1), is_compacted=is_compacted, cuts=True)
+    assert not log.compared(None, 10) and log.state is MirrorState.COMPARING
+    assert not log.compared(None, 20) and log.state is MirrorState.COMPARING
+    log.compared(Batch(5, 10, 100, 2, (7, 0, 0)), 20)
+    log.probe_at(2, Batch(0, 5, 100, 1))
+    log.probed(None, 20)
+    assert log.state is MirrorState.SEARCHING and log.fetch_offset == 0, "the batch is compared with the next response"
+    log.probed(Batch(0, 5, 100, 1), 20)
+    assert (log.state, log.end) == (MirrorState.CUTTING, 5)
 
 
 def test_diverged_partition_goes_on_when_cuts_are_allowed() -> None:

@@ -9,7 +9,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from odradek.coordinator.log_order import LogOrder
 from odradek.coordinator.result import Output, Record, Reply
+from odradek.coordinator.skipped_records import SkippedRecords
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.internal.consumer_offsets import OffsetCommitKey, OffsetCommitValue
 from odradek.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -26,6 +28,7 @@ from odradek.server.coordinators.shard_driver import (
     RELOAD_DELAY_MS,
     ShardDriver,
 )
+from odradek.storage.segments.damage import SegmentSuspected
 from odradek.storage.segments.segment import Segment
 
 from tests.coordinator.harness.kinds import encode_record
@@ -89,9 +92,11 @@ class Loader:
         self.replays: list[int] = []
         self.record_count = 0
         self._driver = driver
+        self._order = LogOrder(SkippedRecords("orders-0"))
 
     def feed(self, batches: Any) -> None:
         for _, header in iter_headers(batches):
+            self._order.follow(header)
             self.record_count += header.record_count
         self.fed += 1
 
@@ -554,6 +559,43 @@ def test_batch_that_ends_behind_the_log_is_damage(tmp_path: Path) -> None:
         driver.load()
         await after_ms(20)
         assert driver.loadings == [] and noted == ["a batch ends at offset 9, and the log at 1"]
+
+    simulated(story)
+
+
+def with_the_first_offset_again(data: bytearray) -> None:
+    """Gives the last batch the offsets of the first one; no CRC covers them."""
+    *_, (position, _) = iter_headers(data)
+    data[position : position + 8] = bytes(8)
+
+
+def with_a_greater_length(data: bytearray) -> None:
+    """Has the last batch end behind the log."""
+    *_, (position, _) = iter_headers(data)
+    data[position + 11] += 1
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"), [(with_the_first_offset_again, "out of order"), (with_a_greater_length, "wrong length")]
+)
+def test_damage_that_no_crc_covers_has_the_segment_healed(
+    tmp_path: Path, damage: Callable[[bytearray], None], words: str
+) -> None:
+    def change(segment: Segment) -> None:
+        data = bytearray(Path(segment.path).read_bytes())
+        damage(data)
+        Path(segment.path).write_bytes(data)
+
+    async def story() -> None:
+        hosted, driver = with_records(tmp_path, 3)
+        change(hosted.open_log().segments[0])
+        noted: list[Any] = []
+        hosted.on_damage = lambda replica, damage: noted.append(damage)
+        driver.load()
+        await after_ms(20)
+        (suspected,) = noted
+        assert isinstance(suspected, SegmentSuspected) and words in str(suspected)
+        assert suspected.base_offset == 0 and driver.loadings == []
 
     simulated(story)
 

@@ -6,16 +6,22 @@ import json
 import socket
 import subprocess
 import sys
+import threading
 import time
 from contextlib import closing
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
-from kafka.errors import PolicyViolationError
+from kafka.errors import KafkaError, PolicyViolationError
 from kafka.structs import OffsetAndMetadata, TopicPartition
 from odradek.admin import config_changes, configs, group_offsets, mirrors, topic_changes, topics
 from odradek.admin.errors import ResponseError
 from odradek.client.peers import SETUP_TIMEOUT_S
+from odradek.replication.mirror.link import LinkState
+from odradek.replication.mirror.progress import MirrorProgress
+from odradek.server.mirror.followed import MirroredPartition
+from odradek.server.mirror.link import LinkFollower
+from odradek.server.mirror.source import Source, SourceView
 
 from tests.server.harness.data_path import wait_until
 from tests.server.harness.mirror_pair import Pair, batches, odradek_command, offsets, produce, values
@@ -75,7 +81,7 @@ def test_mirror_is_read_only(pair: Pair) -> None:
     with closing(KafkaProducer(bootstrap_servers=pair.here.bootstrap_servers, transactional_id="t")) as producer:
         producer.init_transactions()
         producer.begin_transaction()
-        with pytest.raises(Exception, match=r"."):
+        with pytest.raises(KafkaError, match="PolicyViolationError"):
             producer.send("orders", b"x").get(10)
         producer.abort_transaction()
     with pytest.raises(ResponseError, match="mirror of link dr"):
@@ -213,6 +219,41 @@ def test_fail_over_keeps_what_is_there_and_gives_higher_producer_ids(pair: Pair)
         consumer.commit({TopicPartition("orders", 0): OffsetAndMetadata(17, "", -1)})
     deleted = odradek_command("mirror", "delete", "dr", "-b", pair.here.bootstrap_servers)
     assert deleted.returncode == 0, deleted.stderr
+
+
+def test_stop_in_the_middle_of_a_round_is_reported_when_fetches_have_ended(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A change opens the topics by what is reported last: fetches after it would write behind the floor of producer ids."""
+    reading, may_go_on = threading.Event(), threading.Event()
+    may_go_on.set()
+    view, progress_of = Source.view, LinkFollower._progress
+    fetches_when_final: list[bool] = []
+
+    def held_view(source: Source) -> SourceView:
+        reading.set()
+        assert may_go_on.wait(30)
+        return view(source)
+
+    def noted(follower: LinkFollower, mirrored: MirroredPartition) -> MirrorProgress:
+        progress = progress_of(follower, mirrored)
+        if progress.is_final:
+            fetches_when_final.append(bool(follower._fetchers))
+        return progress
+
+    monkeypatch.setattr(Source, "view", held_view)
+    monkeypatch.setattr(LinkFollower, "_progress", noted)
+    produce(pair.source, "orders", 3)
+    pair.create_link(topics="orders")
+    pair.wait_for("orders", lambda one: one.offset == 3 and one.state == "following")
+    may_go_on.clear()
+    reading.clear()
+    assert reading.wait(30)
+    mirrors.set_state(pair.admin, "dr", LinkState.STOPPED, dry_run=False)
+    wait_until(lambda: pair.here.server.mirror.made.links["dr"].link.state is LinkState.STOPPED)
+    may_go_on.set()
+    pair.wait_for("orders", lambda one: one.is_final)
+    assert fetches_when_final and not any(fetches_when_final)
 
 
 @pytest.mark.usefixtures("processes")
