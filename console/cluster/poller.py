@@ -260,7 +260,7 @@ class Poller:
         names = list(kinds)
         start = self._group_turn if self._group_turn < len(names) else 0
         chosen = names[start : start + _MOST_GROUPS]
-        lags, taken = behind(admin.impatient, {name: kinds[name] for name in chosen}, self.away)
+        lags, taken = behind(admin.impatient, {name: kinds[name] for name in chosen}, self._coordinators, self.away)
         self._group_turn = start + taken
         self._note_lags(lags)
         self._note_members(admin.impatient, [found[name] for name in chosen[:taken]])

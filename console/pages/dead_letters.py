@@ -12,10 +12,10 @@ from ..actions import Done, Fields, required, whole
 from ..addresses import number_of, path_to
 from ..backend import Backend
 from ..budgets import Budget
+from ..cluster.dead_letter_queues import queue_of
 from ..cluster.model import GroupRow
 from ..cluster.query import Query
 from ..cluster.redrive import MOST_REDRIVEN, ORIGIN, redrive
-from ..cluster.share_offsets import queue_of
 from ..formats import NONE
 from ..parts import (
     Badge,
