@@ -84,8 +84,11 @@ def action(
         user, address = request.state.user, request.client.host if request.client else ""
         given = {key: unquote(str(value)) for key, value in request.path_params.items()}
 
+        def note(outcome: str, details: Fields) -> None:
+            audit.note(user.name, address, name, outcome, details, backend.cluster_name)
+
         def refused(words: str) -> Response:
-            audit.note(user.name, address, name, f"refused: {words}", given)
+            note(f"refused: {words}", given)
             return PlainTextResponse(f"{words}\n", 403)
 
         if backend.settings.read_only:
@@ -101,10 +104,7 @@ def action(
             return refused("The form belongs to another session: reload the page and try again.")
         if not user.may_change and not user.may_change_topic(form.get(str(field), "").strip()):
             return refused(f"User {user.name} may not change this topic.")
-        result = await run_in_threadpool(attempted, change, backend, form)
-        outcome = f"failed: {result}" if isinstance(result, UserError) else f"done: {result.words}"
-        audit.note(user.name, address, name, outcome, form)
-        backend.poller.poll_soon()
+        result = await run_in_threadpool(_noted, change, backend, form, note)
         base = request.scope.get("root_path", "")
         if isinstance(result, Done):
             location, flash = base + result.location, sessions.flash(result.words, "good")
@@ -119,6 +119,19 @@ def action(
         return response
 
     return endpoint
+
+
+def _noted(change: Change, backend: Backend, form: Fields, note: Callable[[str, Fields], None]) -> Done | UserError:
+    """Runs a change, and notes its outcome in the same thread: however the request ends, a change has its line."""
+    try:
+        result = attempted(change, backend, form)
+    except Exception as error:
+        note(f"failed: {type(error).__name__}: {error}; it may have been done", form)
+        raise
+    finally:
+        backend.poller.poll_soon()
+    note(f"failed: {result}" if isinstance(result, UserError) else f"done: {result.words}", form)
+    return result
 
 
 def attempted(step: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T | UserError:

@@ -72,6 +72,11 @@ class Backend:
         return self.snapshot.error or self.poller.lateness
 
     @property
+    def cluster_name(self) -> str:
+        """The name of the context, else the id of the cluster, else the address that leads to it."""
+        return self.context or self.snapshot.cluster_id or self.connection.bootstrap
+
+    @property
     def command_options(self) -> list[str]:
         """The words of a command that name this cluster."""
         if self.context:

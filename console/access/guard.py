@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ...client.user_errors import UserError
 from ..settings import Settings
 from .sessions import SESSION_COOKIE, Session, Sessions
 from .users import ADMIN, User, Users
@@ -79,7 +80,10 @@ class Guard:
         if not self._has_logins and _host_of(request.headers) not in self._hosts:
             return PlainTextResponse("The console does not serve this host name; allow it with --allowed-host.\n", 421)
         session = self._sessions.read(request.cookies.get(SESSION_COOKIE))
-        user = self._user(session)
+        try:
+            user = self._user(session)
+        except UserError as error:  # the file of users cannot be read
+            return PlainTextResponse(f"{error}\n", 503)
         request.state.session, request.state.user = session, user
         if user is None and not _is_open(request.scope["path"]):
             if request.method == "GET" and "hx-request" not in request.headers:
