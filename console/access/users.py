@@ -59,9 +59,8 @@ def is_role(text: str) -> bool:
 
 def _hash(password: str, salt: bytes, iterations: int) -> bytes:
     with _hashing:
-        return hashlib.pbkdf2_hmac(
-            "sha256", password.encode(errors="surrogatepass")[:_MOST_PASSWORD_BYTES], salt, iterations
-        )
+        data = password.encode(errors="surrogatepass")[:_MOST_PASSWORD_BYTES]
+        return hashlib.pbkdf2_hmac("sha256", data, salt, iterations)
 
 
 def hashed(password: str) -> str:
