@@ -11,6 +11,7 @@ from .cluster.history import History
 from .cluster.links import Links
 from .cluster.masks import Masks
 from .cluster.model import Snapshot
+from .cluster.node_metrics import NodeMetrics
 from .cluster.poller import Poller
 from .cluster.records import RecordMaker
 from .cluster.schemas import SchemaCatalog
@@ -38,14 +39,13 @@ class Backend:
         registry = connection.registry_url(settings.schema_registry)
         self.schemas = None if registry is None else SchemaCatalog(registry, connection.properties.get(_REGISTRY_USER))
         self.connect = ConnectCluster(settings.connect) if settings.connect else None
+        self.metrics = NodeMetrics(settings.metrics)
         self.records = RecordReader(connection, RecordMaker(connection, self.masks, registry), lambda: self.away)
         self.tails = Tails(self.records)
         self.rates = TopicRates()
         folder = settings.history if settings.history_days else None
         self.poller = Poller(connection, self._tidy, History(folder, settings.history_days))
-        self.pipelines = PipelineWatch(
-            connection, self.poller, settings.archives, settings.checkpoints, settings.metrics
-        )
+        self.pipelines = PipelineWatch(connection, self.poller, settings.archives, settings.checkpoints, self.metrics)
         self._trim = malloc_trim() or (lambda: None)
         self._is_warm = False
 

@@ -18,6 +18,7 @@ from ...client.explained_errors import from_library
 from ...client.user_errors import UserError
 from ..cluster.group_reads import GroupReads
 from ..cluster.links import AdminLink
+from ..cluster.node_metrics import NodeMetrics
 from ..settings import Archives
 from .archives import ArchiveTables
 from .checkpoints import read_queries
@@ -45,7 +46,7 @@ class PipelineWatch:
         poller: Poller,
         archives: Archives,
         checkpoints: tuple[Path, ...],
-        metrics: tuple[str, ...],
+        metrics: NodeMetrics,
     ) -> None:
         self.pipelines: dict[Kind, tuple[Pipeline, ...]] = {}
         self.errors: dict[Kind, str] = {}

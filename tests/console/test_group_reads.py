@@ -18,6 +18,7 @@ from odradek.console.cluster.group_lags import behind
 from odradek.console.cluster.group_reads import GroupReads
 from odradek.console.cluster.history import History
 from odradek.console.cluster.model import GroupRow, Snapshot
+from odradek.console.cluster.node_metrics import NodeMetrics
 from odradek.console.pipelines.pipeline import Kind
 from odradek.console.pipelines.watch import PipelineWatch
 from odradek.console.settings import Archives
@@ -65,7 +66,7 @@ def test_dead_coordinator_costs_the_progress_of_its_own_groups_alone(connection:
         commit_progress(connection, group, 3)
     node = node_of(connection, _NEAR)
     poller = poller_of({_NEAR: node, _FAR: node}, set())
-    watch = PipelineWatch(connection, poller, Archives(), (), ())
+    watch = PipelineWatch(connection, poller, Archives(), (), NodeMetrics(()))
     watch._read()
     assert lags_of(watch) == {_NEAR: 6, _FAR: 6} and not watch.errors
     for group in (_NEAR, _FAR):
