@@ -181,8 +181,6 @@ class LogReader:
         if time.monotonic() > window.deadline:
             raise UserError(f"{topic}-{partition} cannot be read: {words}", ErrorKind.UNREACHABLE)
         self._is_stale = True
-        #: Whether a leader has to be looked up again.
-        self._is_stale = False
 
     def _fetched(self, node: int, windows: list[_Window]) -> Iterator[tuple[_Window, PartitionData]]:
         """One response of a leader, for those of the windows that it has something for."""
