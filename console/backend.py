@@ -21,9 +21,6 @@ from .cluster.topic_rates import TopicRates
 from .pipelines.watch import PipelineWatch
 from .settings import Settings
 
-#: The property of a context with the login of its schema registry.
-_REGISTRY_USER = "schema.registry.basic.auth.user.info"
-
 
 class Backend:
     """`context`: the name of the cluster's context, "" where it has none."""
@@ -36,8 +33,8 @@ class Backend:
         self.single_sign_on = SingleSignOn(read_settings(settings.oidc)) if settings.oidc is not None else None
         self.masks = Masks(settings.masks)
         self.links = Links(connection)
-        registry = connection.registry_url(settings.schema_registry)
-        self.schemas = None if registry is None else SchemaCatalog(registry, connection.properties.get(_REGISTRY_USER))
+        registry = connection.registry_url(settings.schema_registry) or None
+        self.schemas = None if registry is None else SchemaCatalog(registry, connection.registry_user_info)
         self.connect = ConnectCluster(settings.connect) if settings.connect else None
         self.metrics = NodeMetrics(settings.metrics)
         self.records = RecordReader(connection, RecordMaker(connection, self.masks, registry), lambda: self.away)
