@@ -42,6 +42,8 @@ _HEADERS = {
 }
 _OPEN = frozenset((HEALTH, LOGIN, START, CALLBACK, END))
 _STATIC = "/static/"
+#: Characters of a path: a name in it is at most a text of Kafka's protocol.
+_MOST_PATH = 8192
 _HOST = re.compile(r"(?:\[(?P<ipv6>[0-9a-f:.]+)\]|(?P<name>[^:\[\]]+))(?::[0-9]{1,5})?")
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
@@ -79,6 +81,8 @@ class Guard:
     def _denial(self, request: Request) -> Response | None:
         if not self._has_logins and _host_of(request.headers) not in self._hosts:
             return PlainTextResponse("The console does not serve this host name; allow it with --allowed-host.\n", 421)
+        if len(request.scope["path"]) > _MOST_PATH:
+            return PlainTextResponse("The address is too long: no name has so many characters.\n", 414)
         session = self._sessions.read(request.cookies.get(SESSION_COOKIE))
         try:
             user = self._user(session)

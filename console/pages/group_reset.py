@@ -11,7 +11,7 @@ from ...admin.positions import parse_position
 from ...client.user_errors import Misused
 from ...client.wording import counted
 from ..actions import Done, Fields, required
-from ..addresses import name_in, path_to
+from ..addresses import MOST_TEXT_BYTES, name_in, path_to, text_of
 from ..backend import Backend
 from ..cluster.groups import CoordinatorAway, described
 from ..parts import (
@@ -24,6 +24,7 @@ from ..parts import (
     Table,
     Text,
 )
+from ..whole_numbers import MOST_INT32, MOST_INT64, is_whole
 from .groups import _CRUMBS
 
 
@@ -42,7 +43,7 @@ def preview(backend: Backend, request: Request) -> Page:
 
 
 def _preview(backend: Backend, request: Request, name: str) -> Page:
-    position, topic = request.query_params.get("to", ""), request.query_params.get("topic", "").strip()
+    position, topic = request.query_params.get("to", ""), text_of(request, "topic")
     parsed = parse_position(position)
     notes: list[str] = []
     with backend.links.admin() as admin:
@@ -80,9 +81,18 @@ def reset(backend: Backend, form: Fields) -> Done:
     name = form["group"]
     try:
         found = json.loads(required(form, "offsets"))
-        offsets = {(str(topic), int(partition)): int(offset) for topic, partition, offset in found}
+        offsets = {
+            (topic, partition): offset for topic, partition, offset in found if _is_offset(topic, partition, offset)
+        }
+        if len(offsets) != len(found):
+            raise ValueError("an offset is none")
     except (ValueError, TypeError, RecursionError):
         raise Misused("the offsets of the form cannot be read: preview the reset again") from None
     with backend.links.admin() as admin:
         commit(admin, name, offsets, shares=form.get("kind") == "share")
     return Done(f"Set {counted(len(offsets), 'offset')} of group {name}.", path_to("groups", name))
+
+
+def _is_offset(topic: object, partition: object, offset: object) -> bool:
+    is_name = isinstance(topic, str) and topic.isprintable() and len(topic) <= MOST_TEXT_BYTES // 4
+    return is_name and is_whole(partition, 0, MOST_INT32) and is_whole(offset, 0, MOST_INT64)
