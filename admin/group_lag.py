@@ -44,8 +44,8 @@ def lags(
     return {group: found[group] for group in kinds if group in found}
 
 
-def committed_positions(admin: Admin, group: str) -> Positions:
-    return {place: GroupProgress(offset) for place, offset in committed_offsets(admin, group).items()}
+def committed_positions(admin: Admin, group: str, coordinator: int | None = None) -> Positions:
+    return {place: GroupProgress(offset) for place, offset in committed_offsets(admin, group, coordinator).items()}
 
 
 def shared_positions(offsets: Mapping[Place, Started]) -> dict[Place, GroupProgress]:

@@ -46,14 +46,15 @@ class Committed(NamedTuple):
     metadata: str
 
 
-def committed(admin: Admin, group: str) -> dict[Place, Committed]:
-    """Committed offsets; none of a group that does not exist."""
+def committed(admin: Admin, group: str, coordinator: int | None = None) -> dict[Place, Committed]:
+    """Committed offsets; none of a group that does not exist. `coordinator` None: a broker is asked for it."""
     request = OffsetFetchRequest(
         group_id=group, topics=None, groups=[OffsetFetchRequestGroup(group_id=group, topics=None)]
     )
 
     def step() -> dict[Place, Committed]:
-        response = admin.ask(request, admin.coordinator_now(group), _FETCHES_BY_NAME)
+        node = admin.coordinator_now(group) if coordinator is None else coordinator
+        response = admin.ask(request, node, _FETCHES_BY_NAME)
         found = response.groups[0] if response.groups else response
         check(f"group {group}", found.error_code)
         offsets: dict[Place, Committed] = {}
@@ -68,8 +69,8 @@ def committed(admin: Admin, group: str) -> dict[Place, Committed]:
     return admin.repeated(step)
 
 
-def committed_offsets(admin: Admin, group: str) -> dict[Place, int]:
-    return {place: offset for place, (offset, _) in committed(admin, group).items()}
+def committed_offsets(admin: Admin, group: str, coordinator: int | None = None) -> dict[Place, int]:
+    return {place: offset for place, (offset, _) in committed(admin, group, coordinator).items()}
 
 
 def commit(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..metadata.mirror_keys import (
@@ -44,14 +44,14 @@ _STOPPED = frozenset(state.value for state in STOPPED_STATES)
 @dataclass(frozen=True, slots=True)
 class LinkStatus:
     """`source`: the addresses of the source's brokers; `wanted`: the state that an operator wants; `group`: that of its
-    commits.
+    commits. `progress` may have topics that follow no more.
     """
 
     name: str
     source: str
     wanted: str
     group: str
-    progress: Mapping[Place, MirrorProgress]
+    progress: Mapping[Place, MirrorProgress] = field(default_factory=dict)
 
     @property
     def is_active(self) -> bool:
@@ -119,10 +119,10 @@ def compacted_topics(admin: Admin, topics: Sequence[str]) -> set[str]:
     return {topic for topic, values in found.items() if "compact" in (values["cleanup.policy"].value or "")}
 
 
-def read_progress(admin: Admin, name: str) -> dict[Place, MirrorProgress]:
+def read_progress(admin: Admin, name: str, coordinator: int | None = None) -> dict[Place, MirrorProgress]:
     """The progress of each partition that a broker has reported."""
     found = {}
-    for place, one in committed(admin, group_of(name)).items():
+    for place, one in committed(admin, group_of(name), coordinator).items():
         try:
             found[place] = parse_progress(one.offset, one.metadata)
         except ValueError:
@@ -130,15 +130,14 @@ def read_progress(admin: Admin, name: str) -> dict[Place, MirrorProgress]:
     return found
 
 
-def read_statuses(admin: Admin) -> list[LinkStatus]:
-    """All links with the progress of each. It may have topics that follow no more."""
+def link_statuses(admin: Admin) -> list[LinkStatus]:
+    """All links, without the progress of each, which `read_progress` reads."""
     return [
         LinkStatus(
             name,
             properties.get(BOOTSTRAP) or "",
             properties.get(STATE) or LinkState.ACTIVE.value,
             group_of(name),
-            read_progress(admin, name),
         )
         for name, properties in sorted(read_links(admin).items())
     ]

@@ -40,23 +40,30 @@ def share_start_offsets(admin: Admin, group: str) -> dict[Place, int]:
 
 
 def _share_offsets(admin: Admin, names: list[str]) -> dict[str, dict[Place, Started]]:
+    made: dict[str, dict[Place, Started]] = {}
+    for node, groups in admin.by_coordinator(names).items():
+        made |= share_offsets_at(admin, node, groups)
+    return made
+
+
+def share_offsets_at(admin: Admin, node: int, groups: Iterable[str]) -> dict[str, dict[Place, Started]]:
+    """Works as `share_offsets`, of groups that one node coordinates. Raises ResponseError."""
     from ..protocol.messages.describe_share_group_offsets import (
         DescribeShareGroupOffsetsRequest,
         DescribeShareGroupOffsetsRequestGroup,
     )
 
     made: dict[str, dict[Place, Started]] = {}
-    for node, groups in admin.by_coordinator(names).items():
-        asked = [DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None) for group in groups]
-        response: DescribeShareGroupOffsetsResponse = admin.ask(DescribeShareGroupOffsetsRequest(groups=asked), node)
-        for group in response.groups:
-            _check(group.group_id, group)
-            made[group.group_id] = {
-                (topic.topic_name, one.partition_index): (_known(one.start_offset), _known(one.lag))
-                for topic in group.topics
-                for one in topic.partitions
-                if not one.error_code
-            }
+    asked = [DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None) for group in groups]
+    response: DescribeShareGroupOffsetsResponse = admin.ask(DescribeShareGroupOffsetsRequest(groups=asked), node)
+    for group in response.groups:
+        _check(group.group_id, group)
+        made[group.group_id] = {
+            (topic.topic_name, one.partition_index): (_known(one.start_offset), _known(one.lag))
+            for topic in group.topics
+            for one in topic.partitions
+            if not one.error_code
+        }
     return made
 
 

@@ -6,7 +6,7 @@ token, a wanted confirmation is there. Then the change, a line in the audit log,
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
 from urllib.parse import unquote
@@ -21,9 +21,17 @@ from .access import audit
 from .access.drafts import Drafts
 from .access.guard import is_same_origin
 from .access.sessions import FLASH_COOKIE, Sessions, is_token_of
+from .addresses import check_length, checked
 from .backend import Backend
 
 MOST_FIELDS = 100
+#: Fields that are more than a text of Kafka's protocol.
+_CONTENTS = {
+    "record.produce": ("key", "value", "headers"),
+    "schema.register": ("schema",),
+    "group.reset": ("offsets",),
+    "brokers.balance": ("plan",),
+}
 #: Changes of one topic, which an editor of it may do, and the field with its name.
 _OF_A_TOPIC = {
     "topic.create": "name",
@@ -59,14 +67,10 @@ def required(form: Fields, name: str) -> str:
     return value
 
 
-def whole(form: Fields, name: str, default: int | None = None, least: int = 0) -> int:
-    """A whole number of a field. `default` None: the field is required."""
+def whole(form: Fields, name: str, most: int, default: int | None = None, least: int = 0) -> int:
+    """A whole number of a field. `default` None: the field is required. Raises Misused."""
     text = form.get(name, "").strip()
-    if not text and default is not None:
-        return default
-    if not (text.isascii() and text.lstrip("-").isdecimal() and len(text) <= 19) or int(text) < least:
-        raise Misused(f"{name.replace('_', ' ')} must be an integer of at least {least}, not {text[:40]!r}")
-    return int(text)
+    return default if not text and default is not None else checked(name, text, least, most)
 
 
 def confirmed(form: Fields, name: str) -> None:
@@ -84,8 +88,11 @@ def action(
         user, address = request.state.user, request.client.host if request.client else ""
         given = {key: unquote(str(value)) for key, value in request.path_params.items()}
 
+        def note(outcome: str, details: Fields) -> None:
+            audit.note(user.name, address, name, outcome, details, backend.cluster_name)
+
         def refused(words: str) -> Response:
-            audit.note(user.name, address, name, f"refused: {words}", given)
+            note(f"refused: {words}", given)
             return PlainTextResponse(f"{words}\n", 403)
 
         if backend.settings.read_only:
@@ -101,10 +108,7 @@ def action(
             return refused("The form belongs to another session: reload the page and try again.")
         if not user.may_change and not user.may_change_topic(form.get(str(field), "").strip()):
             return refused(f"User {user.name} may not change this topic.")
-        result = await run_in_threadpool(attempted, change, backend, form)
-        outcome = f"failed: {result}" if isinstance(result, UserError) else f"done: {result.words}"
-        audit.note(user.name, address, name, outcome, form)
-        backend.poller.poll_soon()
+        result = await run_in_threadpool(_noted, within(_CONTENTS.get(name, ()), change), backend, form, note)
         base = request.scope.get("root_path", "")
         if isinstance(result, Done):
             location, flash = base + result.location, sessions.flash(result.words, "good")
@@ -119,6 +123,31 @@ def action(
         return response
 
     return endpoint
+
+
+def _noted(change: Change, backend: Backend, form: Fields, note: Callable[[str, Fields], None]) -> Done | UserError:
+    """Runs a change, and notes its outcome in the same thread: however the request ends, a change has its line."""
+    try:
+        result = attempted(change, backend, form)
+    except Exception as error:
+        note(f"failed: {type(error).__name__}: {error}; it may have been done", form)
+        raise
+    finally:
+        backend.poller.poll_soon()
+    note(f"failed: {result}" if isinstance(result, UserError) else f"done: {result.words}", form)
+    return result
+
+
+def within(contents: Sequence[str], change: Change) -> Change:
+    """The change, which raises Misused for a field that is too long, save `contents`."""
+
+    def checked_change(backend: Backend, form: Fields) -> Done:
+        for name, value in form.items():
+            if name not in contents:
+                check_length(name, value)
+        return change(backend, form)
+
+    return checked_change
 
 
 def attempted(step: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T | UserError:

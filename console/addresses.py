@@ -7,6 +7,10 @@ from urllib.parse import quote, unquote
 from starlette.requests import Request
 
 from ..client.user_errors import Misused
+from .whole_numbers import MOST_INT64, whole_number
+
+#: Bytes of a text, a little less than Kafka's protocol has.
+MOST_TEXT_BYTES = 32_000
 
 
 def here(request: Request) -> str:
@@ -14,13 +18,36 @@ def here(request: Request) -> str:
     return quote(str(request.scope["path"]).removeprefix(request.scope.get("root_path", "")), safe="/")
 
 
-def number_of(request: Request, name: str, default: int) -> int:
+def number_of(request: Request, name: str, default: int, most: int = MOST_INT64) -> int:
+    """A parameter of the address. Raises Misused for one that is no number from 0 on."""
     text = request.query_params.get(name, "").strip()
-    if not text:
-        return default
-    if not (text.isascii() and text.lstrip("-").isdecimal() and len(text) <= 19):
-        raise Misused(f"{name} must be a number, not {text[:40]!r}")
-    return int(text)
+    return checked(name, text, 0, most) if text else default
+
+
+def number_in(request: Request, key: str, most: int) -> int:
+    """A part of the address that is a number from 0 on. Raises Misused."""
+    return checked(key, request.path_params[key], 0, most)
+
+
+def checked(name: str, text: str, least: int, most: int) -> int:
+    """Raises Misused for a text that is no number within the limits."""
+    number = whole_number(text, least, most)
+    if number is None:
+        words = name.replace("_", " ")
+        raise Misused(f"{words} must be a whole number from {least} to {most}, not {text[:40]!r}")
+    return number
+
+
+def text_of(request: Request, name: str) -> str:
+    """A parameter that is a name. Raises Misused for one that no text of Kafka's protocol can be."""
+    text = request.query_params.get(name, "").strip()
+    check_length(name, text)
+    return text
+
+
+def check_length(name: str, text: str) -> None:
+    if len(text.encode(errors="replace")) > MOST_TEXT_BYTES:
+        raise Misused(f"{name.replace('_', ' ')} is longer than {MOST_TEXT_BYTES} bytes: give a shorter one")
 
 
 def path_to(*names: object) -> str:

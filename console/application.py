@@ -84,7 +84,7 @@ PAGES: dict[str, Callable[[Backend, Request], Page | Response]] = {
     "/pipelines/{kind}/{name}": pipelines.pipeline,
     "/brokers": brokers.brokers,
     "/brokers/balance": balance.balance,
-    "/brokers/{broker:int}": brokers.broker,
+    "/brokers/{broker}": brokers.broker,
     "/quorum": brokers.quorum,
     "/share": dead_letters.queues,
     "/access": access.access,
@@ -94,7 +94,7 @@ PAGES: dict[str, Callable[[Backend, Request], Page | Response]] = {
 #: Pages that read records: they have threads of their own, and end when their viewer leaves.
 RECORD_PAGES: dict[str, Callable[[Backend, Request, Budget], Page | Response]] = {
     "/topics/{topic}/messages": messages.messages,
-    "/topics/{topic}/messages/{partition:int}/{offset:int}": record.record,
+    "/topics/{topic}/messages/{partition}/{offset}": record.record,
     "/share/{topic}": dead_letters.queue,
 }
 

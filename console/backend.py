@@ -11,6 +11,7 @@ from .cluster.history import History
 from .cluster.links import Links
 from .cluster.masks import Masks
 from .cluster.model import Snapshot
+from .cluster.node_metrics import NodeMetrics
 from .cluster.poller import Poller
 from .cluster.records import RecordMaker
 from .cluster.schemas import SchemaCatalog
@@ -19,9 +20,6 @@ from .cluster.tails import Tails
 from .cluster.topic_rates import TopicRates
 from .pipelines.watch import PipelineWatch
 from .settings import Settings
-
-#: The property of a context with the login of its schema registry.
-_REGISTRY_USER = "schema.registry.basic.auth.user.info"
 
 
 class Backend:
@@ -35,17 +33,16 @@ class Backend:
         self.single_sign_on = SingleSignOn(read_settings(settings.oidc)) if settings.oidc is not None else None
         self.masks = Masks(settings.masks)
         self.links = Links(connection)
-        registry = connection.registry_url(settings.schema_registry)
-        self.schemas = None if registry is None else SchemaCatalog(registry, connection.properties.get(_REGISTRY_USER))
+        registry = connection.registry_url(settings.schema_registry) or None
+        self.schemas = None if registry is None else SchemaCatalog(registry, connection.registry_user_info)
         self.connect = ConnectCluster(settings.connect) if settings.connect else None
+        self.metrics = NodeMetrics(settings.metrics)
         self.records = RecordReader(connection, RecordMaker(connection, self.masks, registry), lambda: self.away)
         self.tails = Tails(self.records)
         self.rates = TopicRates()
         folder = settings.history if settings.history_days else None
         self.poller = Poller(connection, self._tidy, History(folder, settings.history_days))
-        self.pipelines = PipelineWatch(
-            connection, self.poller, settings.archives, settings.checkpoints, settings.metrics
-        )
+        self.pipelines = PipelineWatch(connection, self.poller, settings.archives, settings.checkpoints, self.metrics)
         self._trim = malloc_trim() or (lambda: None)
         self._is_warm = False
 
@@ -70,6 +67,11 @@ class Backend:
     def trouble(self) -> str:
         """Why what pages show is old or missing; "" where it is neither."""
         return self.snapshot.error or self.poller.lateness
+
+    @property
+    def cluster_name(self) -> str:
+        """The name of the context, else the id of the cluster, else the address that leads to it."""
+        return self.context or self.snapshot.cluster_id or self.connection.bootstrap
 
     @property
     def command_options(self) -> list[str]:

@@ -6,6 +6,7 @@ Requests that read records have threads of their own, of which a user has a part
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
 import threading
 import time
@@ -45,6 +46,10 @@ class Busy(UserError):
     """A user has used up the CPU time, or has too many requests."""
 
 
+def used_up() -> Busy:
+    return Busy("you have used up the CPU time of a minute: wait, then search a shorter range")
+
+
 class Budget:
     """The CPU time of one request. `check` is called by the thread that works."""
 
@@ -56,8 +61,9 @@ class Budget:
         self.is_abandoned = False
 
     @contextlib.contextmanager
-    def running(self) -> Iterator[None]:
-        """Counts the CPU time of this thread."""
+    def running(self, most_s: float = math.inf) -> Iterator[None]:
+        """Counts the CPU time of this thread. `most_s`: what is left for the work when it begins."""
+        self._cpu_s = min(self._cpu_s, most_s)
         self._began = time.thread_time()
         yield
 
@@ -97,7 +103,7 @@ class Budget:
 
 
 #: The budget of work without a viewer, as in tests.
-UNLIMITED = Budget(float("inf"))
+UNLIMITED = Budget(math.inf)
 
 
 class Account:
@@ -107,16 +113,33 @@ class Account:
         self.threads = CapacityLimiter(USER_THREADS)
         self.waiting = 0
         self._spent: deque[tuple[float, float]] = deque()
+        #: What requests at work may still spend.
+        self._taken = 0.0
         self._lock = threading.Lock()
 
     def left_s(self) -> float:
+        """What no request has spent."""
         with self._lock:
-            while self._spent and time.monotonic() - self._spent[0][0] > _WINDOW_S:
-                self._spent.popleft()
-            return USER_CPU_S - sum(seconds for _, seconds in self._spent)
+            return self._left_s()
 
-    def spend(self, seconds: float) -> None:
+    def _left_s(self) -> float:
+        while self._spent and time.monotonic() - self._spent[0][0] > _WINDOW_S:
+            self._spent.popleft()
+        return USER_CPU_S - sum(seconds for _, seconds in self._spent)
+
+    def take(self, most_s: float) -> float:
+        """Sets a request's part aside, up to `most_s`. Raises Busy where nothing is left."""
         with self._lock:
+            taken = min(most_s, self._left_s() - self._taken)
+            if taken <= 0:
+                raise used_up()
+            self._taken += taken
+            return taken
+
+    def spend(self, seconds: float, taken: float = 0.0) -> None:
+        """Notes what a request took. `taken`: the part that was set aside for it."""
+        with self._lock:
+            self._taken -= taken
             self._spent.append((time.monotonic(), seconds))
 
 
@@ -129,25 +152,26 @@ class Budgets:
         self._accounts: dict[str, Account] = {}
 
     async def run_page(self, work: Callable[[Budget], T]) -> T:
-        return await anyio.to_thread.run_sync(work, Budget(float("inf")), limiter=self._pages)
+        return await anyio.to_thread.run_sync(work, Budget(math.inf), limiter=self._pages)
 
     async def run_records(self, request: Request, user: str, cpu_s: float, work: Callable[[Budget], T]) -> T | None:
         """Runs work that reads records in a thread, as soon as the user may have one. Returns None if the viewer has left.
         Raises Busy.
         """
         account = self._account(user)
-        left_s = account.left_s()
-        if left_s <= 0 or account.waiting >= _MOST_WAITING:
-            raise Busy("you have used up the CPU time of a minute: wait, then search a shorter range")
-        budget = Budget(min(cpu_s, left_s))
+        if account.left_s() <= 0 or account.waiting >= _MOST_WAITING:
+            raise used_up()
+        budget = Budget(cpu_s)
 
         def run() -> T:
-            with budget.running():
+            # Taken now: the requests before this one may have spent what was left when it came.
+            taken = account.take(cpu_s)
+            with budget.running(taken):
                 try:
                     budget.check()  # the viewer may have left while this waited
                     return work(budget)
                 finally:
-                    account.spend(budget.used_s)
+                    account.spend(budget.used_s, taken)
 
         account.waiting += 1
         try:

@@ -9,17 +9,21 @@ import os
 import re
 import socket
 import sys
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from ..admin.connection import Connection, connection_of
 from ..cli.client.options import client_command, new_app
+from ..client.properties import REGISTRY_URL
 from ..client.user_errors import Misused, UserError
 from .access import audit
 from .access.guard import is_loopback
 from .access.users import ADMIN, add_user, is_role
+from .cluster_options import of_cluster, one_of_cluster
 from .handshakes import HandshakeListener
 from .settings import DAYS, MOST_DAYS, Archives, Settings
 
@@ -59,13 +63,16 @@ Masked = Annotated[
     ),
 ]
 Registry = Annotated[
-    str | None, typer.Option("--schema-registry", metavar="URL", help="schema registry for Avro and Protobuf")
+    list[str] | None,
+    typer.Option("--schema-registry", metavar="[CONTEXT=]URL", help="schema registry for Avro and Protobuf"),
 ]
 MetricsUrls = Annotated[
-    list[str] | None, typer.Option("--metrics", metavar="URL", help="URL of a node's /metrics; may be repeated")
+    list[str] | None,
+    typer.Option("--metrics", metavar="[CONTEXT=]URL", help="URL of a node's /metrics; may be repeated"),
 ]
 ConnectUrl = Annotated[
-    str | None, typer.Option("--connect", metavar="URL", help="REST address of a Kafka Connect cluster")
+    list[str] | None,
+    typer.Option("--connect", metavar="[CONTEXT=]URL", help="REST address of a Kafka Connect cluster"),
 ]
 Warehouse = Annotated[
     Path | None, typer.Option("--warehouse", metavar="DIR", help="show the Iceberg tables of `odradek archive` there")
@@ -77,8 +84,10 @@ Catalog = Annotated[
 Parquet = Annotated[Path | None, typer.Option("--parquet", metavar="DIR", help="folder of such tables, plain Parquet")]
 Namespace = Annotated[str, typer.Option("--namespace", metavar="NAME", help="namespace of the Iceberg tables")]
 Checkpoints = Annotated[
-    list[Path] | None,
-    typer.Option("--checkpoint", metavar="DIR", help="show the lag of the Spark query of this checkpoint; repeatable"),
+    list[str] | None,
+    typer.Option(
+        "--checkpoint", metavar="[CONTEXT=]DIR", help="show the lag of the Spark query of this checkpoint; repeatable"
+    ),
 ]
 HistoryFolder = Annotated[
     Path | None,
@@ -139,23 +148,45 @@ def console(
         read_only,
         users,
         tuple(mask or ()),
-        schema_registry,
-        tuple(allowed_host or ()),
-        audit_file,
-        certificate is not None,
-        tuple(_urls(metrics or [])),
-        oidc,
-        _connect_url(connect),
-        _archives(warehouse, catalog, parquet, namespace),
-        tuple(checkpoint or ()),
-        history or _history_folder(),
-        history_days,
+        allowed_hosts=tuple(allowed_host or ()),
+        audit_file=audit_file,
+        is_tls=certificate is not None,
+        oidc=oidc,
+        archives=_archives(warehouse, catalog, parquet, namespace),
+        history=history or _history_folder(),
+        history_days=history_days,
     )
     named = _clusters(cluster or [], connection.timeout_s)
     for one in (connection, *named.values()):
         one.timeout_s = min(one.timeout_s, _TIMEOUT_S)
         one.patience_s = _PATIENCE_S
-    _serve(connection, named, settings, certificate, key)
+    given = _Services(schema_registry or [], metrics or [], connect or [], checkpoint or [])
+    if not named:
+        settings = given.added(settings, connection, "", [])
+    clusters = {name: (one, given.added(settings, one, name, list(named))) for name, one in named.items()}
+    _serve(connection, clusters, settings, certificate, key)
+
+
+class _Services(NamedTuple):
+    """What stands beside a cluster, as the options have it."""
+
+    registries: list[str]
+    metrics: list[str]
+    connects: list[str]
+    checkpoints: list[str]
+
+    def added(self, settings: Settings, connection: Connection, name: str, names: list[str]) -> Settings:
+        """The settings of one cluster. Raises Misused."""
+        registry = one_of_cluster("--schema-registry", self.registries, name, names)
+        if registry is None and len(names) > 1:  # the registry of the environment is that of one cluster
+            registry = connection.properties.get(REGISTRY_URL, "")
+        return replace(
+            settings,
+            schema_registry=registry,
+            metrics=tuple(_urls("--metrics", "a node's /metrics", of_cluster("--metrics", self.metrics, name, names))),
+            connect=_connect_url(one_of_cluster("--connect", self.connects, name, names)),
+            checkpoints=tuple(map(Path, of_cluster("--checkpoint", self.checkpoints, name, names))),
+        )
 
 
 def _check(host: str, certificate: Path | None, key: Path | None, *, has_logins: bool) -> None:
@@ -182,17 +213,15 @@ def _share_arenas() -> None:
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
 
 
-def _urls(texts: list[str]) -> list[str]:
+def _urls(option: str, of: str, texts: list[str]) -> list[str]:
     for text in texts:
         if not text.startswith(("http://", "https://")):
-            raise Misused(f"--metrics {text}: give the http:// address of a node's /metrics")
+            raise Misused(f"{option} {text}: give the http:// address of {of}")
     return texts
 
 
 def _connect_url(text: str | None) -> str | None:
-    if text is not None and not text.startswith(("http://", "https://")):
-        raise Misused(f"--connect {text}: give the http:// address of a Connect worker")
-    return text
+    return None if text is None else _urls("--connect", "a Connect worker", [text])[0]
 
 
 def _archives(warehouse: Path | None, catalog: list[str] | None, parquet: Path | None, namespace: str) -> Archives:
@@ -223,7 +252,11 @@ def _add_user(users: Path | None, name: str, role: str) -> None:
 
 
 def _serve(
-    connection: Connection, named: dict[str, Connection], settings: Settings, certificate: Path | None, key: Path | None
+    connection: Connection,
+    named: Mapping[str, tuple[Connection, Settings]],
+    settings: Settings,
+    certificate: Path | None,
+    key: Path | None,
 ) -> None:
     _share_arenas()
     import uvicorn
@@ -233,7 +266,7 @@ def _serve(
 
     audit.begin(settings.audit_file)
     backend = Backend(connection, settings)
-    clusters = {name: Backend(one, settings, name) for name, one in named.items()}
+    clusters = {name: Backend(*one, name) for name, one in named.items()}
     listener = _listener(settings)
     host, port = listener.getsockname()[:2]
     config = server_config(application(backend, clusters), certificate, key, listener)

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from .formats import age, size
+from .whole_numbers import MOST_INT64, whole_number
 
-_LARGEST = (1 << 63) - 1
 _TO_MILLISECONDS = {".hours": 3_600_000, ".minutes": 60_000}
 
 
 def with_unit(key: str, value: str | None) -> str:
     """604800000 of retention.ms is `7.0 d`; "" where the value reads as it is."""
-    text = value or ""
-    if not text.lstrip("-").isdecimal():
+    number = whole_number(value or "")
+    if number is None:
         return ""
-    number = int(text)
     is_time, is_size = key.endswith(".ms"), key.endswith((".bytes", ".bytes.per.second"))
     if number == -1 and (is_time or is_size):
         return "no limit"
-    if number == _LARGEST:
+    if number == MOST_INT64:
         return "no limit"
     if number == -2:
         return "as the log's"
@@ -29,6 +28,7 @@ def with_unit(key: str, value: str | None) -> str:
 def in_unit_of(key: str, synonym: str, value: str) -> str:
     """A broker's value in the unit of the topic's key: log.retention.hours is a synonym of retention.ms."""
     factor = next((one for suffix, one in _TO_MILLISECONDS.items() if synonym.endswith(suffix)), None)
-    if factor is None or not key.endswith(".ms") or not value.isdecimal():
+    number = whole_number(value, least=0)
+    if factor is None or not key.endswith(".ms") or number is None:
         return value
-    return str(int(value) * factor)
+    return str(number * factor)

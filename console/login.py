@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from ..client.user_errors import UserError
 from .access import audit
 from .access.guard import CALLBACK, END, LOGIN, START, is_same_origin
 from .access.sessions import SESSION_COOKIE, LoginLimit, Sessions, is_token_of
@@ -74,6 +75,9 @@ class Login:
             self._checking += 1
             try:
                 user = await anyio.to_thread.run_sync(users.check, name, password, limiter=self._hashing)
+            except UserError as error:
+                audit.note(name, address, "login", f"failed: {error}", {})
+                return self._shown(f"Nobody can log in with a password now: {error}.", 503)
             finally:
                 self._checking -= 1
         if user is None:

@@ -37,6 +37,7 @@ class Settings:
     read_only: bool = False
     users: Path | None = None
     masks: tuple[str, ...] = ()
+    #: "": none, whatever the environment has.
     schema_registry: str | None = None
     allowed_hosts: tuple[str, ...] = ()
     audit_file: Path | None = None

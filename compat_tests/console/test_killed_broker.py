@@ -48,7 +48,7 @@ PAGES: dict[str, Case] = {
         "/topics/orders/messages?from=beginning&limit=500",
         (f"{RECORDS} shown of {RECORDS} read", "the end of the log"),
     ),
-    "/topics/{topic}/messages/{partition:int}/{offset:int}": (
+    "/topics/{topic}/messages/{partition}/{offset}": (
         "/topics/orders/messages/{orders_partition}/5",
         ("Copy command", "Neighbours"),
     ),
@@ -59,7 +59,7 @@ PAGES: dict[str, Case] = {
     "/transactions/hanging": (f"/transactions/hanging?topic={TOPIC}", (str(PRODUCER), "hangs")),
     "/brokers": ("/brokers", ("fenced", "running")),
     "/brokers/balance": ("/brokers/balance", ("3 replicas, and only 2 brokers",)),
-    "/brokers/{broker:int}": ("/brokers/{victim}", ("fenced", "Broker {victim} does not respond")),
+    "/brokers/{broker}": ("/brokers/{victim}", ("fenced", "Broker {victim} does not respond")),
     "/quorum": ("/quorum", ("leader", "Replicas", "metadata.version")),
     "/share": ("/share", ("sharers", "dlq.work")),
     "/share/{topic}": ("/share/dlq.work", ("work-0 at 0", '"job": "broken"')),

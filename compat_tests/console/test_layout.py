@@ -60,7 +60,7 @@ CASES: dict[str, tuple[str, ...]] = {
         "/topics/nothing/messages",
         f"/topics/{WIDE_TOPIC}/messages?value=no-such-value",
     ),
-    "/topics/{topic}/messages/{partition:int}/{offset:int}": (
+    "/topics/{topic}/messages/{partition}/{offset}": (
         *(f"/topics/{TOPIC}/messages/0/{offset}" for offset in (0, 1, 2, 3, 6, 73)),
         "/topics/large/messages/0/0",
     ),
@@ -78,7 +78,7 @@ CASES: dict[str, tuple[str, ...]] = {
     "/pipelines": ("/pipelines",),
     "/pipelines/{kind}/{name}": (f"/pipelines/query/{CHECKPOINT}", f"/pipelines/mirror/{LINK}"),
     "/brokers": ("/brokers",),
-    "/brokers/{broker:int}": ("/brokers/1?defaults=yes",),
+    "/brokers/{broker}": ("/brokers/1?defaults=yes",),
     "/brokers/balance": ("/brokers/balance",),
     "/quorum": ("/quorum",),
     "/share": ("/share",),

@@ -36,13 +36,16 @@ def _shown(action: str, name: str, value: str) -> str:
     return value[:_MOST_CHARACTERS]
 
 
-def note(user: str, address: str, action: str, outcome: str, details: Mapping[str, str]) -> None:
-    """`outcome` is "done", or why nothing was done."""
+def note(
+    user: str, address: str, action: str, outcome: str, details: Mapping[str, str], cluster: str | None = None
+) -> None:
+    """`outcome` is "done", or why nothing was done. `cluster`: the one that was to change; None for logins."""
     line = {
         "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
         "source": "console",
         "user": user,
         "address": address,
+        **({} if cluster is None else {"cluster": cluster}),
         "action": action,
         "outcome": outcome[:_MOST_CHARACTERS],
         "details": {

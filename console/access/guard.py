@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ...client.user_errors import UserError
 from ..settings import Settings
 from .sessions import SESSION_COOKIE, Session, Sessions
 from .users import ADMIN, User, Users
@@ -41,6 +42,8 @@ _HEADERS = {
 }
 _OPEN = frozenset((HEALTH, LOGIN, START, CALLBACK, END))
 _STATIC = "/static/"
+#: Characters of a path: a name in it is at most a text of Kafka's protocol.
+_MOST_PATH = 8192
 _HOST = re.compile(r"(?:\[(?P<ipv6>[0-9a-f:.]+)\]|(?P<name>[^:\[\]]+))(?::[0-9]{1,5})?")
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
@@ -78,8 +81,13 @@ class Guard:
     def _denial(self, request: Request) -> Response | None:
         if not self._has_logins and _host_of(request.headers) not in self._hosts:
             return PlainTextResponse("The console does not serve this host name; allow it with --allowed-host.\n", 421)
+        if len(request.scope["path"]) > _MOST_PATH:
+            return PlainTextResponse("The address is too long: no name has so many characters.\n", 414)
         session = self._sessions.read(request.cookies.get(SESSION_COOKIE))
-        user = self._user(session)
+        try:
+            user = self._user(session)
+        except UserError as error:  # the file of users cannot be read
+            return PlainTextResponse(f"{error}\n", 503)
         request.state.session, request.state.user = session, user
         if user is None and not _is_open(request.scope["path"]):
             if request.method == "GET" and "hx-request" not in request.headers:

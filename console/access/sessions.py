@@ -16,6 +16,8 @@ SESSION_COOKIE, FLASH_COOKIE = "odradek_console", "odradek_console_flash"
 SESSION_MAX_AGE_S = 12 * 3600
 #: Failed logins of one address within the window, before it has to wait.
 _MOST_FAILURES, _WINDOW_S = 5, 60.0
+#: Characters of a message for the next page, which a cookie holds.
+_MOST_FLASH = 800
 _MOST_ADDRESSES = 10_000
 #: Sessions of users at the same time; another one ends the oldest.
 _MOST_SESSIONS = 10_000
@@ -74,7 +76,7 @@ class Sessions:
 
     def flash(self, text: str, tone: str, draft: str = "") -> str:
         """`draft`: the name of the refused form that the next page shows again."""
-        return str(self._flashes.dumps([text[:800], tone, draft]))
+        return str(self._flashes.dumps([_shortened(text), tone, draft]))
 
     def read_flash(self, cookie: str | None) -> tuple[str, str, str] | None:
         found = _loaded(self._flashes, cookie, 60)
@@ -82,6 +84,12 @@ class Sessions:
             return None
         text, tone, draft = map(str, found)
         return text, tone, draft
+
+
+def _shortened(text: str) -> str:
+    """A long text without its middle, where names are: the reason is at its end."""
+    half = _MOST_FLASH // 2
+    return text if len(text) <= _MOST_FLASH else f"{text[:half]} … {text[-half:]}"
 
 
 def _loaded(serializer: URLSafeTimedSerializer, cookie: str | None, max_age_s: int) -> object:

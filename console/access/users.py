@@ -24,6 +24,7 @@ ITERATIONS = 600_000
 _MOST_FILE_BYTES = 1 << 20
 _MOST_PASSWORD_BYTES = 1024
 _NAME = re.compile(r"[A-Za-z0-9._@-]{1,100}")
+_KEPT = re.compile(r"pbkdf2\$[1-9][0-9]{0,7}\$([0-9a-f]{2})+\$([0-9a-f]{2})+")
 ADMIN, VIEWER, EDITOR = "admin", "viewer", "editor"
 _ROLE = re.compile(rf"{ADMIN}|{VIEWER}|{EDITOR}=[A-Za-z0-9._*-]{{1,249}}(,[A-Za-z0-9._*-]{{1,249}}){{0,99}}")
 #: One hash at a time: guesses wait for each other, and take no processor from other requests.
@@ -58,7 +59,8 @@ def is_role(text: str) -> bool:
 
 def _hash(password: str, salt: bytes, iterations: int) -> bytes:
     with _hashing:
-        return hashlib.pbkdf2_hmac("sha256", password.encode()[:_MOST_PASSWORD_BYTES], salt, iterations)
+        data = password.encode(errors="surrogatepass")[:_MOST_PASSWORD_BYTES]
+        return hashlib.pbkdf2_hmac("sha256", data, salt, iterations)
 
 
 def hashed(password: str) -> str:
@@ -113,7 +115,7 @@ def _parsed(path: Path, text: str) -> dict[str, tuple[User, str]]:
             continue
         name, _, rest = line.strip().partition(":")
         role, _, kept = rest.partition(":")
-        if not is_role(role) or not re.fullmatch(r"pbkdf2\$\d{1,8}\$[0-9a-f]+\$[0-9a-f]+", kept):
+        if not is_role(role) or not _KEPT.fullmatch(kept):
             raise Misused(f"{path}, line {number}: not NAME:ROLE:HASH as `odradek console --add-user` writes it")
         found[name] = (User(name, role), kept)
     return found

@@ -13,9 +13,11 @@ from ...client.error_kinds import ErrorKind
 from ...client.reasons import reason_of
 from ...client.user_errors import UserError
 from ..texts import escaped
+from .exchanges import exchanged
 from .unreachable import Unreachable
 
-_TIMEOUT_S = 5.0
+#: Limit of a whole response: each page asks for the states of all connectors.
+_TIMEOUT_S = 10.0
 _MOST_BYTES = 16 << 20
 #: Connectors that are shown, and characters of a trace.
 MOST_CONNECTORS, _MOST_TRACE = 1000, 2000
@@ -74,11 +76,8 @@ class ConnectCluster:
     def _response(self, method: str, path: str) -> object:
         request = urllib.request.Request(f"{self.url}{path}", method=method, headers={"Accept": "application/json"})
         try:
-            with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as response:
-                data = response.read(_MOST_BYTES + 1)
-                if len(data) > _MOST_BYTES:
-                    raise ValueError("it is too long")
-                return json.loads(data) if data.strip() else None
+            data = exchanged(request, _TIMEOUT_S, _MOST_BYTES)
+            return json.loads(data) if data.strip() else None
         except urllib.error.HTTPError as error:
             kind = ErrorKind.NOT_FOUND if error.code == 404 else ErrorKind.FAILED
             raise UserError(f"Kafka Connect: {_reason(error)}", kind) from None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ...client.user_errors import UserError
+from ...client.user_errors import Misused
+from ..whole_numbers import MOST_INT32, whole_number
 
 
 def edges_text(edges: dict[int, int]) -> str:
@@ -12,9 +13,11 @@ def edges_text(edges: dict[int, int]) -> str:
 
 def edges_of(text: str) -> dict[int, int]:
     """Raises Misused for a text that `edges_text` did not make."""
-    try:
-        pairs = [one.split(".") for one in text.split("-") if one]
-        found = {int(partition): int(offset) for partition, offset in pairs}
-    except ValueError:
-        raise UserError("the position of the search cannot be read: start the search again") from None
+    found: dict[int, int] = {}
+    for one in text.split("-") if text else ():
+        partition, _, offset = one.partition(".")
+        place, edge = whole_number(partition, 0, MOST_INT32), whole_number(offset, 0)
+        if place is None or edge is None:
+            raise Misused("the position of the search cannot be read: start the search again")
+        found[place] = edge
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ...admin.errors import COORDINATOR_MOVES, NoResponse, ResponseError, UnknownNode
@@ -12,11 +13,12 @@ from ...admin.group_lag import Positions, committed_positions, lags_of, shared_p
 from ...admin.groups import list_groups
 from ...admin.lag import Lag
 from ...admin.places import Place
+from ...admin.share_offsets import share_offsets_at
 from ...admin.subscriptions import Reading, read_topics
 from ...client.explained_errors import from_library
 from ...client.user_errors import UserError
 from ...protocol.errors import ErrorCode
-from .groups import share_offsets
+from .group_reads import GroupReads
 
 if TYPE_CHECKING:
     from ...admin.groups import GroupListing
@@ -49,24 +51,26 @@ def groups_of(admin: Admin, brokers: set[int]) -> tuple[list[tuple[GroupListing,
     return found, silent, not (silent or is_loading)
 
 
-def behind(admin: Admin, kinds: Mapping[str, str], away: frozenset[int]) -> tuple[dict[str, list[Lag]], int]:
+def behind(
+    admin: Admin, kinds: Mapping[str, str], coordinators: Mapping[str, int], away: frozenset[int]
+) -> tuple[dict[str, list[Lag]], int]:
     """Lags of groups by partition, without groups that cannot be read now. Reads whole groups, up to MOST_ENDS partitions,
     and returns how many of `kinds` it has taken; the next poll reads the others.
     """
     positions: dict[str, Positions] = {}
     nodes: dict[int, list[str]] = defaultdict(list)
+    reads = GroupReads(coordinators, away)
     count = taken = 0
     for name, kind in kinds.items():
         if count >= MOST_ENDS:
             break
         taken += 1
-        with known_failures():
-            node = admin.coordinator_now(name)
-            if node in away:
-                continue
-            positions[name] = _shared(admin, name) if kind == "share" else committed_positions(admin, name)
+        node = coordinators.get(name)
+        found = reads.read(name, partial(_positions, admin, name, kind)) if node is not None else None
+        if node is not None and found is not None:
+            positions[name] = found
             nodes[node].append(name)
-            count += len(positions[name])
+            count += len(found)
     readings: dict[str, Reading] = {}
     for node, names in nodes.items():
         with known_failures():
@@ -79,11 +83,11 @@ def behind(admin: Admin, kinds: Mapping[str, str], away: frozenset[int]) -> tupl
     return {}, taken
 
 
-def _shared(admin: Admin, name: str) -> Positions:
-    """Positions of a share group, with the lag that its coordinator has (KIP-1226)."""
-    offsets = share_offsets(admin, name)
-    started = {(one.topic, one.partition): (one.start if one.start >= 0 else None, one.lag) for one in offsets}
-    return shared_positions(started)
+def _positions(admin: Admin, name: str, kind: str, coordinator: int) -> Positions:
+    """Positions of a group; of a share group with the lag that its coordinator has (KIP-1226)."""
+    if kind == "share":
+        return shared_positions(share_offsets_at(admin, coordinator, [name])[name])
+    return committed_positions(admin, name, coordinator)
 
 
 @contextlib.contextmanager

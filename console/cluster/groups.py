@@ -52,14 +52,6 @@ class Group:
     subtopologies: list[tuple[str, list[str], list[str], list[str]]] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class ShareOffset:
-    topic: str
-    partition: int
-    start: int
-    lag: int | None
-
-
 class CoordinatorAway(UserError):
     """The coordinator of a group does not respond."""
 
@@ -219,27 +211,3 @@ def members_of(admin: Admin, kind: str, names: Sequence[str], coordinator: int) 
     request: Request = DescribeGroupsRequest(groups=list(names)) if known is None else known(group_ids=list(names))
     response = admin.ask(request, coordinator)
     return {one.group_id: len(one.members) for one in response.groups if not one.error_code}
-
-
-def share_offsets(admin: Admin, name: str) -> list[ShareOffset]:
-    """Start offsets and lag of a share group (KIP-1226)."""
-    from ...protocol.messages.describe_share_group_offsets import (
-        DescribeShareGroupOffsetsRequest,
-        DescribeShareGroupOffsetsRequestGroup,
-        DescribeShareGroupOffsetsResponse,
-    )
-
-    request = DescribeShareGroupOffsetsRequest(
-        groups=[DescribeShareGroupOffsetsRequestGroup(group_id=name, topics=None)]
-    )
-    response: DescribeShareGroupOffsetsResponse = admin.ask(request, admin.coordinator_now(name))
-    found = _only(response.groups, name)
-    return sorted(
-        (
-            ShareOffset(topic.topic_name, one.partition_index, one.start_offset, one.lag if one.lag >= 0 else None)
-            for topic in found.topics
-            for one in topic.partitions
-            if not one.error_code
-        ),
-        key=lambda one: (one.topic, one.partition),
-    )

@@ -2,6 +2,9 @@
 
 Each series has a mean of each minute, which a file takes in one transaction a minute. Without a file, or after one cannot be
 written, the series in memory are all.
+
+With more figures than series, a figure that has a series keeps it: were the oldest dropped for each new one, none would
+get a second point. A new one takes the place of a series that has ended, or of one of a narrower scope.
 """
 
 from __future__ import annotations
@@ -11,19 +14,30 @@ import threading
 import time
 from array import array
 from collections.abc import Callable
+from enum import IntEnum
 from pathlib import Path
 
 from ..settings import DAYS
 from .history_file import HistoryFile, HistoryLost
 from .series import MOST_MINUTES, Series
 
-#: Series in memory; the least recently changed goes first.
+#: Series in memory.
 MOST_SERIES = 500
+#: A series that has no new point for so long has ended: without viewers, groups have one in half an hour.
+STALE_S = 3600.0
 MINUTE_S = 60
 #: Between two writes.
 _WRITE_S = 60.0
 
 logger = logging.getLogger(__name__)
+
+
+class Scope(IntEnum):
+    """The figures of the cluster come before those of a topic, a group or a pipeline, and these before a partition's."""
+
+    CLUSTER = 0
+    SUBJECT = 1
+    PARTITION = 2
 
 
 class History:
@@ -33,7 +47,9 @@ class History:
         self._folder, self._days = folder, days
         self._clock = clock
         self._lock = threading.RLock()
+        #: The least recently changed first.
         self._series: dict[str, Series] = {}
+        self._scopes: dict[str, Scope] = {}
         self._file: HistoryFile | None = None
         #: Begin, sum and count of the minute of each series that is being added up, and means that no write has taken.
         self._minutes: dict[str, tuple[int, float, int]] = {}
@@ -50,20 +66,40 @@ class History:
         except HistoryLost as error:
             logger.warning("the history of charts is kept in memory alone: %s", error)
 
-    def add(self, name: str, value: float) -> None:
+    def add(self, name: str, value: float, scope: Scope = Scope.SUBJECT) -> None:
+        """Adds a point, unless the series is new and there is no room for it."""
         with self._lock:
-            self._add(name, value, self._clock())
+            now = self._clock()
+            series = self._series.pop(name, None)
+            if series is None:
+                if not self._make_room(scope, now):
+                    return
+                series = self._restored(name, now)
+            series.add(now, value)
+            self._series[name], self._scopes[name] = series, scope
+            if self._file is not None:
+                self._sum_up(name, now, value)
 
-    def _add(self, name: str, value: float, now: float) -> None:
-        series = self._series.pop(name, None) or self._restored(name, now)
-        series.add(now, value)
-        self._series[name] = series
-        while len(self._series) > MOST_SERIES:
-            dropped = next(iter(self._series))
-            del self._series[dropped]
-            self._minutes.pop(dropped, None)
-        if self._file is not None:
-            self._sum_up(name, now, value)
+    def _make_room(self, scope: Scope, now: float) -> bool:
+        if len(self._series) < MOST_SERIES:
+            return True
+        oldest = next(iter(self._series))
+        if now - self._series[oldest].changed_at >= STALE_S:
+            self._drop(oldest)
+            return True
+        if scope is Scope.PARTITION:
+            return False
+        narrowest = max(self._series, key=self._scopes.__getitem__)
+        if self._scopes[narrowest] <= scope:
+            return False
+        self._drop(narrowest)
+        return True
+
+    def _drop(self, name: str) -> None:
+        del self._series[name], self._scopes[name]
+        begun, total, count = self._minutes.pop(name, (0, 0.0, 0))
+        if count:
+            self._means.append((name, begun, total / count))
 
     def _restored(self, name: str, now: float) -> Series:
         if self._file is None:

@@ -126,6 +126,8 @@ class LogReader:
         self._admin = admin
         self._timeout_s = timeout_s
         self.topic = self._described(topic)
+        #: Whether a leader has to be looked up again.
+        self._is_stale = False
 
     def _described(self, name: str) -> Topic:
         (found,) = described_topics(self._admin, [name])
@@ -147,6 +149,10 @@ class LogReader:
             if one.low < one.high
         }
         while opened:
+            if self._is_stale:
+                self._is_stale = False
+                time.sleep(_PAUSE_S)
+                self.topic = self._described(self.topic.name)
             leaders = self._leaders(opened)
             for node, some in leaders.items():
                 is_empty = True
@@ -164,16 +170,17 @@ class LogReader:
         for place, window in opened.items():
             made[led.get(place[1], -1)].append(window)
         for window in made.pop(-1, ()):
-            self._wait(window, "it has no leader")
+            self._read_again(window, "it has no leader")
         return made
 
-    def _wait(self, window: _Window, words: str) -> None:
-        """Waits, and reads who leads the partitions. Raises UserError after the time of a request."""
+    def _read_again(self, window: _Window, words: str) -> None:
+        """Has the next round begin with a pause and the leaders of all partitions, for all that have none together. Raises
+        UserError after the time of a request.
+        """
         topic, partition = window.place
         if time.monotonic() > window.deadline:
             raise UserError(f"{topic}-{partition} cannot be read: {words}", ErrorKind.UNREACHABLE)
-        time.sleep(_PAUSE_S)
-        self.topic = self._described(topic)
+        self._is_stale = True
 
     def _fetched(self, node: int, windows: list[_Window]) -> Iterator[tuple[_Window, PartitionData]]:
         """One response of a leader, for those of the windows that it has something for."""
@@ -193,7 +200,7 @@ class LogReader:
         try:
             response = self._admin.impatient.ask(request, node)
         except (NoResponse, UnknownNode) as error:
-            self._wait(windows[0], str(error))
+            self._read_again(windows[0], str(error))
             return
         if response.error_code:
             raise ResponseError(f"topic {self.topic.name}", response.error_code)
@@ -211,7 +218,7 @@ class LogReader:
             window.next = window.least = data.log_start_offset  # deleted meanwhile
             return
         if code in _PASSING:
-            self._wait(window, ErrorCode(code).name)
+            self._read_again(window, ErrorCode(code).name)
             return
         if code:
             raise ResponseError(f"{topic}-{partition}", code)

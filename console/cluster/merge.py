@@ -3,10 +3,15 @@
 Each partition is read in windows of offsets. Newest first, a window lies before the one that was read last. The next record
 of the page is known once every partition has one at hand or has none left. The page ends with an offset for each partition,
 from which the next page continues.
+
+A round of windows that has too many bytes, or takes too long, is given up and read again in smaller windows: what was read
+of a window newest first is the part that is shown last. A page ends only after a round: else the next one would begin
+where this one did, with the same windows, and a search of large records would never move on.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -30,14 +35,21 @@ MOST_SCANNED, MOST_BYTES, MOST_SHOWN_BYTES, MOST_SECONDS = 2_000_000, 256 << 20,
 _FIRST_ROUND, _MOST_ROUND = 5_000, 200_000
 #: A filtered search reads no smaller windows for the sake of time: each has a fixed cost.
 _LEAST_FILTERED_ROUND = 2_000
-#: A round of windows that took longer is followed by a smaller one.
-_ROUND_SECONDS = 0.3
+#: A round of windows that took longer is followed by a smaller one. One that takes so long after its first batch is given
+#: up: what a leader takes for the first one would be the same for a smaller window.
+_ROUND_SECONDS, _MOST_ROUND_SECONDS = 0.3, 2.0
+#: A round that has read more bytes is given up.
+_MOST_ROUND_BYTES = 32 << 20
 #: Records between two looks at the clock.
 _RECORDS_PER_CHECK = 50
 
 
 class _OutOfBounds(Exception):
-    """A window had more bytes, or took more time, than a request has."""
+    """A round had more bytes, or took more time, than one may. `count`: the records that it had done with."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count)
+        self.count = count
 
 
 class Work(NamedTuple):
@@ -57,7 +69,8 @@ class Merge:
         self._made = page
         self._is_newest = work.query.order == NEWEST
         self._deadline = began + min(seconds, MOST_SECONDS)
-        self._hard_deadline = began + MOST_SECONDS
+        #: Whether a round was read: the page after this one begins elsewhere.
+        self._has_moved = False
         self._read_bytes = self._shown_bytes = 0
         #: Whether windows end where batches do. After one with too many bytes they do not: a batch may have too many.
         self._is_elastic = True
@@ -77,7 +90,7 @@ class Merge:
             if not waiting:
                 made.ended = "the first record of the range" if self._is_newest else "the end of the log"
                 break
-            if self._is_over() or (self._is_first and any(lane.ready for lane in lanes)):
+            if (self._has_moved and self._is_over()) or (self._is_first and any(lane.ready for lane in lanes)):
                 made.ended = "the limit of one request"
                 self._take(lanes, to_the_end=True)
                 break
@@ -144,14 +157,14 @@ class Merge:
         chosen = waiting[:size]
         width = max(1, size // len(chosen))
         windows = {lane.place: self._window(lane, width) for lane in chosen}
-        began, scanned = time.monotonic(), self._made.scanned
+        began, read_before = time.monotonic(), self._read_bytes
         try:
-            passed, read = self._read_windows(windows)
-        except _OutOfBounds:
+            # One record of one partition is read, however long it is and takes.
+            passed, read = self._read_windows(windows, is_bounded=size > 1)
+        except _OutOfBounds as error:
             self._is_elastic = False
-            if time.monotonic() > self._hard_deadline:
-                self._deadline = min(self._deadline, self._hard_deadline)
-            return max(1, min(size // 2, (self._made.scanned - scanned) // 2))
+            return max(1, min(size, error.count) // 2)
+        self._has_moved = True
         for lane in chosen:
             window, batches = windows[lane.place], read.get(lane.place, [])
             found = passed.get(lane.place, [])
@@ -167,7 +180,8 @@ class Merge:
                 else:
                     lane.read.extend(one.offsets)
         if time.monotonic() - began <= _ROUND_SECONDS:
-            return min(size * 2, _MOST_ROUND)
+            in_bytes = size * _MOST_ROUND_BYTES // (2 * max(1, self._read_bytes - read_before))
+            return max(1, min(size * 2, in_bytes, _MOST_ROUND))
         return max(min(size, _LEAST_FILTERED_ROUND) if self._passes else 1, size // 2)
 
     def _window(self, lane: Lane, width: int) -> Range:
@@ -178,38 +192,39 @@ class Merge:
         return Range(low, high, low, lane.high if self._is_elastic else high)
 
     def _read_windows(
-        self, windows: dict[Place, Range]
+        self, windows: dict[Place, Range], *, is_bounded: bool
     ) -> tuple[dict[Place, list[ConsumedRecord]], dict[Place, list[ReadBatch]]]:
         """By partition the messages of the windows that pass, and the batches, without their records."""
         passed: dict[Place, list[ConsumedRecord]] = {}
         read: dict[Place, list[ReadBatch]] = {}
-        held = number = 0
+        held = number = done = 0
+        deadline, most_bytes = math.inf, self._read_bytes + _MOST_ROUND_BYTES
+
+        def is_out() -> bool:
+            return is_bounded and (time.monotonic() > deadline or self._read_bytes > most_bytes)
+
         for batch in self._reader.batches(windows, self._wanted):
             self._budget.check()
+            deadline = min(deadline, time.monotonic() + _MOST_ROUND_SECONDS)
             self._made.scanned += batch.record_count
             self._read_bytes += batch.bytes
             for count, message in enumerate(batch.records, 1):
                 if self._passes:
                     if count % _RECORDS_PER_CHECK == 0:
-                        self._check_time()
+                        self._budget.check()
+                        if is_out():
+                            raise _OutOfBounds(done + count)
                     if not self._does_pass(message):
                         continue
                 held += len(message.key() or b"") + len(message.value() or b"")
                 number += 1
                 passed.setdefault(batch.place, []).append(message)
             read.setdefault(batch.place, []).append(batch._replace(records=[]))
+            done += batch.record_count
             # One record always fits, however long it is.
-            if (held > MOST_SHOWN_BYTES and number > 1) or self._is_late():
-                raise _OutOfBounds
+            if (held > MOST_SHOWN_BYTES and number > 1) or is_out():
+                raise _OutOfBounds(done)
         return passed, read
-
-    def _is_late(self) -> bool:
-        return time.monotonic() > self._hard_deadline
-
-    def _check_time(self) -> None:
-        self._budget.check()
-        if self._is_late():
-            raise _OutOfBounds
 
     def _does_pass(self, message: ConsumedRecord) -> bool:
         record = self._maker.searched(message, self._query, self._budget)

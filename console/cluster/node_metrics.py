@@ -1,14 +1,28 @@
-"""Samples of a node's /metrics, in the text format of Prometheus."""
+"""Samples of the nodes' /metrics, in the text format of Prometheus.
+
+A node that does not respond is told apart from one without a metric: what it counts is not zero.
+"""
 
 from __future__ import annotations
 
+import http.client
 import re
+import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
+from ...client.error_kinds import ErrorKind
+from ...client.reasons import reason_of
+from ...client.user_errors import UserError
+from .exchanges import exchanged
+from .unreachable import Unreachable
+
 _MOST_BYTES = 16 << 20
-_TIMEOUT_S = 3
+#: Limits of the time of one node, and of all.
+_NODE_S, _ALL_S = 3.0, 6.0
+_MOST_AT_ONCE = 8
 _SAMPLE = re.compile(r"^([a-zA-Z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)")
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
@@ -25,13 +39,55 @@ class Sample(NamedTuple):
         return {name: value.replace('\\"', '"').replace("\\\\", "\\") for name, value in _LABEL.findall(self.written)}
 
 
-def samples(address: str) -> Iterator[Sample]:
-    """The samples of a node; none of a node that does not respond."""
+class Metrics(NamedTuple):
+    """By address the samples of the nodes that responded, and the reason of the others."""
+
+    samples: dict[str, list[Sample]]
+    missing: dict[str, str]
+
+
+class NodeMetrics:
+    """The nodes of one cluster. `addresses`: the URLs of their /metrics."""
+
+    def __init__(self, addresses: Sequence[str]) -> None:
+        self.addresses = addresses
+        self._unreachable = {address: Unreachable() for address in addresses}
+
+    def __bool__(self) -> bool:
+        return bool(self.addresses)
+
+    def read(self) -> Metrics:
+        found = Metrics({}, {})
+        if not self.addresses:
+            return found
+        deadline = time.monotonic() + _ALL_S
+        with ThreadPoolExecutor(_MOST_AT_ONCE) as readers:
+            read = readers.map(lambda address: self._read(address, deadline), self.addresses)
+            for address, one in zip(self.addresses, read, strict=True):
+                if isinstance(one, str):
+                    found.missing[address] = one
+                else:
+                    found.samples[address] = one
+        return found
+
+    def _read(self, address: str, deadline: float) -> list[Sample] | str:
+        try:
+            with self._unreachable[address].noted():
+                return list(_parsed(_text(address, min(_NODE_S, deadline - time.monotonic()))))
+        except UserError as error:
+            return str(error)
+
+
+def _text(address: str, seconds: float) -> str:
+    if seconds <= 0:
+        raise UserError("the other nodes took all of the time")
     try:
-        with urllib.request.urlopen(address, timeout=_TIMEOUT_S) as response:
-            text = response.read(_MOST_BYTES).decode(errors="replace")
-    except (OSError, ValueError):
-        return
+        return exchanged(urllib.request.Request(address), seconds, _MOST_BYTES).decode(errors="replace")
+    except (OSError, ValueError, http.client.HTTPException) as error:
+        raise UserError(f"no metrics from {address}: {reason_of(error)}", ErrorKind.UNREACHABLE) from None
+
+
+def _parsed(text: str) -> Iterator[Sample]:
     for line in text.splitlines():
         found = _SAMPLE.match(line)
         if found is not None:

@@ -32,7 +32,7 @@ from ...client.explained_errors import from_library
 from ...client.user_errors import UserError
 from .group_lags import Offsets, behind, groups_of, known_failures
 from .groups import members_of
-from .history import History
+from .history import History, Scope
 from .links import AdminLink
 from .model import GroupRow, Quorum, Snapshot, TopicFacts
 from .portion import Portion
@@ -196,10 +196,10 @@ class Poller:
         self._forget(tally)
         rate = round(sum(self._rates.values()), 1) if self._rates else None
         lag = sum_of(total.lag for total in self._lags.values())
-        self.history.add("records_per_s", rate or 0.0)
+        self.history.add("records_per_s", rate or 0.0, Scope.CLUSTER)
         if lag is not None:
-            self.history.add("lag", float(lag))
-        self.history.add("under_replicated", float(tally.counts.under_replicated))
+            self.history.add("lag", float(lag), Scope.CLUSTER)
+        self.history.add("under_replicated", float(tally.counts.under_replicated), Scope.CLUSTER)
         return Snapshot(
             at=time.time(),
             cluster_id=str(cluster.cluster_id or ""),
@@ -260,7 +260,7 @@ class Poller:
         names = list(kinds)
         start = self._group_turn if self._group_turn < len(names) else 0
         chosen = names[start : start + _MOST_GROUPS]
-        lags, taken = behind(admin.impatient, {name: kinds[name] for name in chosen}, self.away)
+        lags, taken = behind(admin.impatient, {name: kinds[name] for name in chosen}, self._coordinators, self.away)
         self._group_turn = start + taken
         self._note_lags(lags)
         self._note_members(admin.impatient, [found[name] for name in chosen[:taken]])
@@ -300,7 +300,7 @@ class Poller:
                 self.history.add(f"lag/{name}", float(total.lag))
             for one in rows[:_MOST_LAG_SERIES]:
                 if one.lag is not None:
-                    self.history.add(f"lag/{name}/{one.topic}/{one.partition}", float(one.lag))
+                    self.history.add(f"lag/{name}/{one.topic}/{one.partition}", float(one.lag), Scope.PARTITION)
 
     def _forget(self, tally: Tally) -> None:
         names = {row.name for row in tally.rows}

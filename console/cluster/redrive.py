@@ -9,7 +9,9 @@ from ...admin.positions import Position
 from ...client.user_errors import UserError
 from ...records.reading import Reader
 from ...records.selection import Selection
+from ..whole_numbers import MOST_INT32, MOST_INT64, whole_number
 from .sending import Outgoing, send
+from .topic_names import check_topic_name
 
 if TYPE_CHECKING:
     from ...records.consumed import ConsumedRecord, ProducedHeaders
@@ -28,18 +30,10 @@ def redrive(connection: Connection, queue: str, partition: int, first: int, coun
     """
     chosen = []
     for message in _read(connection, queue, partition, first, min(count, MOST_REDRIVEN)):
-        origin = {
-            name: (content or b"").decode() for name, content in message.headers() or () if name.startswith(ORIGIN)
-        }
-        topic = origin.get(f"{ORIGIN}topic")
-        if topic is None:
-            raise UserError(
-                f"{queue}-{partition}, offset {message.offset()}: the header {ORIGIN}topic, which names its "
-                "origin, is missing"
-            )
+        topic = _origin_of(message, "topic")
         key, value = message.key(), message.value()
         if key is None and value is None:
-            place = (topic, int(origin[f"{ORIGIN}partition"]), int(origin[f"{ORIGIN}offset"]))
+            place = (topic, _number_of(message, "partition", MOST_INT32), _number_of(message, "offset", MOST_INT64))
             found = _read(connection, *place, 1)
             if not found or found[0].offset() != place[2]:
                 raise UserError(f"{topic}-{place[1]}, offset {place[2]} is gone, and {queue} has no copy of it")
@@ -51,7 +45,32 @@ def redrive(connection: Connection, queue: str, partition: int, first: int, coun
     return len(send(connection, chosen)) if chosen else 0
 
 
+def _origin_of(message: ConsumedRecord, name: str) -> str:
+    """What a dead-letter record has of its origin. Raises UserError where it has none, or bytes that are no text."""
+    for header, content in message.headers() or ():
+        if header == f"{ORIGIN}{name}":
+            try:
+                return (content or b"").decode()
+            except UnicodeDecodeError:
+                raise _unusable(message, name, "is no text") from None
+    raise _unusable(message, name, "is missing")
+
+
+def _number_of(message: ConsumedRecord, name: str, most: int) -> int:
+    text = _origin_of(message, name)
+    number = whole_number(text, 0, most)
+    if number is None:
+        raise _unusable(message, name, f"is {text[:40]!r}, which is no number")
+    return number
+
+
+def _unusable(message: ConsumedRecord, name: str, words: str) -> UserError:
+    place = f"{message.topic()}-{message.partition()}, offset {message.offset()}"
+    return UserError(f"{place}: the header {ORIGIN}{name}, which tells its origin, {words}; nothing was written")
+
+
 def _read(connection: Connection, topic: str, partition: int, first: int, count: int) -> list[ConsumedRecord]:
+    check_topic_name(topic)
     reader = Reader(connection, Selection([topic], (partition,), Position(first), None))
     found: list[ConsumedRecord] = []
     try:

@@ -22,6 +22,7 @@ from .log_reader import LogReader
 from .merge import MOST_SECONDS, Merge, Work
 from .query import Query, position_of
 from .records import Record, RecordMaker
+from .topic_names import check_topic_name
 
 if TYPE_CHECKING:
     from ...admin.topics import Partition
@@ -102,6 +103,7 @@ class RecordReader:
         return [(query.topic, index) for index in wanted if index not in page.leaderless]
 
     def open(self, query: Query, start: Position, *, follow: bool) -> Reader:
+        check_topic_name(query.topic)
         chosen = () if query.partition is None else (query.partition,)
         reader = Reader(self._connection, Selection([query.topic], chosen, start, None, follow))
         try:

@@ -10,6 +10,7 @@ from ...admin.connection import Connection
 from ...client.error_kinds import ErrorKind, kind_of_code
 from ...client.user_errors import UserError
 from ...client.wording import counted
+from .topic_names import check_topic_name
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message, Producer
@@ -30,8 +31,10 @@ def send(connection: Connection, records: Iterable[Outgoing]) -> list[tuple[str,
     """Sends records and waits. Returns topic, partition and offset of each; raises UserError for the first failure."""
     from confluent_kafka import Producer
 
-    producer = Producer({"partitioner": "murmur2_random", "enable.idempotence": True} | connection.librdkafka())
     records = list(records)
+    for one in records:
+        check_topic_name(one.topic)
+    producer = Producer({"partitioner": "murmur2_random", "enable.idempotence": True} | connection.librdkafka())
     _check_leaders(producer, connection, records)
     places: list[tuple[str, int, int]] = []
     failed: list[KafkaError] = []

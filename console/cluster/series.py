@@ -22,6 +22,10 @@ class Series:
         #: Begin, sum and count of the minute that is being added up.
         self._minute = (0.0, 0.0, 0)
 
+    @property
+    def changed_at(self) -> float:
+        return self._times[-1] if self._times else 0.0
+
     def add(self, at: float, value: float) -> None:
         self._times.append(at)
         self._values.append(value)

@@ -63,13 +63,25 @@ class Tails:
         return name
 
     def read(self, name: str, budget: Budget = UNLIMITED) -> list[Record]:
-        """Records since the last call. Raises UserError for a tail that was closed, Stopped at the budget's end."""
+        """Records since the last call. Raises UserError for a tail that was closed, Stopped at the budget's end.
+
+        An error ends the tail: its batches do not go on after one, and it would seem that no record comes.
+        """
+        try:
+            return self._read(name, budget)[-_MOST_RECORDS:]
+        except Exception:
+            self.end(name)
+            raise
+
+    def _read(self, name: str, budget: Budget) -> list[Record]:
         tail = self._tails.get(name)
         if tail is None:
-            raise UserError("following the new records has ended: start again", ErrorKind.NOT_FOUND)
+            raise _ended()
         found: list[Record] = []
         passes = filters(tail.query, budget)
         with tail.lock:
+            if self._tails.get(name) is not tail:  # it was closed while this waited
+                raise _ended()
             tail.used = time.monotonic()
             deadline = tail.used + _MOST_WAIT_S
             for batch in tail.batches:
@@ -79,7 +91,7 @@ class Tails:
                         found.append(record)
                 if len(found) >= _MOST_RECORDS or (found and not batch) or time.monotonic() > deadline:
                     break
-        return found[-_MOST_RECORDS:]
+        return found
 
     def end(self, name: str) -> None:
         with self._lock:
@@ -97,3 +109,7 @@ class Tails:
     def close(self) -> None:
         for name in list(self._tails):
             self.end(name)
+
+
+def _ended() -> UserError:
+    return UserError("following the new records has ended: start again", ErrorKind.NOT_FOUND)

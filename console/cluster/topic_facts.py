@@ -14,6 +14,7 @@ from ...admin.log_offsets import EARLIEST, LATEST, list_offsets, offsets_at
 from ...admin.mirrors import LINK_OF_TOPIC
 from ...admin.readings import replicas_in
 from ...admin.sizes import bytes_by_partition
+from ..whole_numbers import whole_number
 from .model import TopicFacts
 
 if TYPE_CHECKING:
@@ -71,4 +72,4 @@ def _brokers(topics: Sequence[Topic], away: frozenset[int]) -> list[int]:
 
 
 def _number(text: str | None) -> int | None:
-    return int(text) if text and text.lstrip("-").isdecimal() else None
+    return whole_number(text) if text else None

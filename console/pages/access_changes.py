@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from enum import Enum
+from typing import TypeVar
 
 from ...admin import acls, quotas, users
 from ...client.user_errors import Misused
@@ -10,24 +12,32 @@ from ..actions import Done, Fields, required
 from ..backend import Backend
 from .access import _DEFAULT, _ITERATIONS, _MECHANISMS
 
-if TYPE_CHECKING:
-    pass
+Kind = TypeVar("Kind", bound=Enum)
+#: Of filters alone.
+_NOT_CHOSEN = ("UNKNOWN", "ANY", "MATCH")
+#: Few digits: a float has the same.
+_NUMBER = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
 
 
 def _acl(form: Fields) -> acls.Acl:
     principal, resource = required(form, "principal"), required(form, "resource").upper()
-    try:
-        return acls.Acl(
-            principal if ":" in principal else f"User:{principal}",
-            form.get("host", "").strip() or "*",
-            acls.Operation[required(form, "operation").upper()],
-            acls.Permission[required(form, "permission").upper()],
-            acls.ResourceType[resource],
-            "kafka-cluster" if resource == "CLUSTER" else required(form, "name"),
-            acls.PatternType[required(form, "pattern").upper()],
-        )
-    except KeyError as error:
-        raise Misused(f"{error} is not a known value") from None
+    return acls.Acl(
+        principal if ":" in principal else f"User:{principal}",
+        form.get("host", "").strip() or "*",
+        _chosen(form, "operation", acls.Operation),
+        _chosen(form, "permission", acls.Permission),
+        _chosen(form, "resource", acls.ResourceType),
+        "kafka-cluster" if resource == "CLUSTER" else required(form, "name"),
+        _chosen(form, "pattern", acls.PatternType),
+    )
+
+
+def _chosen(form: Fields, name: str, kinds: type[Kind]) -> Kind:
+    text = required(form, name).upper()
+    if text not in kinds.__members__:
+        names = ", ".join(one.lower() for one in kinds.__members__ if one not in _NOT_CHOSEN)
+        raise Misused(f"{name} must be one of {names}, not {text[:40]!r}")
+    return kinds[text]
 
 
 def create_acl(backend: Backend, form: Fields) -> Done:
@@ -64,10 +74,9 @@ def delete_user(backend: Backend, form: Fields) -> Done:
 
 def set_quota(backend: Backend, form: Fields) -> Done:
     text = required(form, "quota")
-    try:
-        value = float(text)
-    except ValueError:
-        raise Misused(f"a quota must be a number, not {text[:40]!r}") from None
+    if _NUMBER.fullmatch(text) is None:
+        raise Misused(f"quota must be a number such as 1048576 or 0.5, not {text[:40]!r}")
+    value = float(text)
     return _alter_quota(backend, form, value)
 
 

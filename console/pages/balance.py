@@ -20,12 +20,13 @@ from ...admin.topics import described_topics
 from ...client.user_errors import Misused, UserError
 from ...client.wording import counted
 from ..actions import Done, Fields, required
-from ..addresses import path_to
+from ..addresses import MOST_TEXT_BYTES, path_to
 from ..backend import Backend
 from ..command_templates import command_of
 from ..formats import number, numbers, size
 from ..parts import Cell, Field, Form, Link, Page, Part, Table, Text
 from ..shares import share
+from ..whole_numbers import MOST_INT32, is_whole
 
 if TYPE_CHECKING:
     from ...admin.session import Admin
@@ -179,7 +180,9 @@ def start(backend: Backend, form: Fields) -> Done:
     """Starts the plan, and has the preferred replicas lead where only the leader changes."""
     try:
         found = json.loads(required(form, "plan"))
-        wanted = {(str(topic), int(index)): [int(one) for one in held] for topic, index, held in found}
+        wanted = {(topic, index): held for topic, index, held in found if _is_move(topic, index, held)}
+        if len(wanted) != len(found):
+            raise ValueError("a move is none")
     except (ValueError, TypeError, RecursionError):
         raise Misused("the plan cannot be read: open the page again") from None
     with backend.links.admin() as admin:
@@ -190,6 +193,12 @@ def start(backend: Backend, form: Fields) -> Done:
             with contextlib.suppress(RequestFailed):  # it follows when the controller balances leaders
                 elect_leaders(admin, led, unclean=False)
     return Done(f"Begun: {counted(len(wanted), 'partition')} to new replicas.", "/brokers/balance")
+
+
+def _is_move(topic: object, index: object, held: object) -> bool:
+    is_name = isinstance(topic, str) and topic.isprintable() and len(topic) <= MOST_TEXT_BYTES // 4
+    is_list = isinstance(held, list) and all(is_whole(one, 0, MOST_INT32) for one in held)
+    return is_name and is_whole(index, 0, MOST_INT32) and is_list
 
 
 def cancel(backend: Backend, form: Fields) -> Done:

@@ -17,11 +17,12 @@ from ...admin.readings import quorum_members
 from ...client.error_kinds import ErrorKind
 from ...client.properties import HIDDEN
 from ...client.user_errors import UserError
-from ..addresses import path_to
+from ..addresses import number_in, path_to
 from ..backend import Backend
 from ..cluster.model import BrokerRow
 from ..formats import NONE, age, number, size
 from ..parts import Badge, Cell, Facts, Link, Page, Part, Table, Text
+from ..whole_numbers import MOST_INT32
 from .long_lists import SortKey, listed, paged
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def brokers(backend: Backend, request: Request) -> Page:
 
 
 def broker(backend: Backend, request: Request) -> Page:
-    node = request.path_params["broker"]
+    node = number_in(request, "broker", MOST_INT32)
     row = next((one for one in backend.snapshot.brokers if one.broker == node), None)
     if row is None:
         raise UserError(f"the cluster has no broker {node}", ErrorKind.NOT_FOUND)

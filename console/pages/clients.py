@@ -14,7 +14,6 @@ from ...client.user_errors import UserError
 from ..addresses import path_to
 from ..backend import Backend
 from ..cluster.groups import CoordinatorAway, described
-from ..cluster.node_metrics import samples
 from ..formats import number
 from ..parts import Link, Page, Part, Table, Text
 
@@ -30,14 +29,16 @@ _CONNECTIONS, _PUSHED = (
 
 def clients(backend: Backend, request: Request) -> Page:
     parts: list[Part] = [*_members(backend), _subscriptions(backend)]
-    read = [(address, one) for address in backend.settings.metrics for one in samples(address)]
-    if not backend.settings.metrics:
+    metrics = backend.metrics.read()
+    parts += [Text(reason, "bad") for reason in metrics.missing.values()]
+    read = [(address, one) for address, samples in metrics.samples.items() for one in samples]
+    if not backend.metrics:
         parts.append(
             Text("Connections and client telemetry: start the console with --metrics URL of each node's /metrics.")
         )
     for title, wanted in (("Connections", _CONNECTIONS), ("Client telemetry", _PUSHED)):
         rows = [(node, one.name, one.written, number(one.value)) for node, one in read if wanted.search(one.name)]
-        if backend.settings.metrics:
+        if backend.metrics:
             parts.append(
                 Table(
                     title,

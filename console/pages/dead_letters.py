@@ -12,10 +12,10 @@ from ..actions import Done, Fields, required, whole
 from ..addresses import number_of, path_to
 from ..backend import Backend
 from ..budgets import Budget
+from ..cluster.dead_letter_queues import queue_of
 from ..cluster.model import GroupRow
 from ..cluster.query import Query
 from ..cluster.redrive import MOST_REDRIVEN, ORIGIN, redrive
-from ..cluster.share_offsets import queue_of
 from ..formats import NONE
 from ..parts import (
     Badge,
@@ -28,6 +28,7 @@ from ..parts import (
     Table,
     Text,
 )
+from ..whole_numbers import MOST_INT32, MOST_INT64
 from .long_lists import SortKey, listed, paged
 from .messages import text_cell, unread
 
@@ -65,7 +66,7 @@ def _queue_cell(name: str | None) -> Cell:
 def queue(backend: Backend, request: Request, budget: Budget) -> Page:
     """The newest records of a queue with their origins, or those from an offset of a partition on."""
     topic = request.path_params["topic"]
-    partition = number_of(request, "partition", -1)
+    partition = number_of(request, "partition", -1, MOST_INT32)
     start = request.query_params.get("from", "").strip() or "-50"
     page = backend.records.read(Query(topic, None if partition < 0 else partition, start), budget)
     rows = []
@@ -109,9 +110,8 @@ def queue(backend: Backend, request: Request, budget: Budget) -> Page:
 
 def redrive_records(backend: Backend, form: Fields) -> Done:
     topic = required(form, "topic")
-    count = redrive(
-        backend.connection, topic, whole(form, "partition"), whole(form, "first"), whole(form, "count", 1, 1)
-    )
+    partition, first = whole(form, "partition", MOST_INT32), whole(form, "first", MOST_INT64)
+    count = redrive(backend.connection, topic, partition, first, whole(form, "count", MOST_REDRIVEN, 1, 1))
     if not count:
         raise UserError(f"{topic} has no record at this offset: nothing was written")
     return Done(f"Wrote {counted(count, 'record')} of {topic} to their original topics.", path_to("share", topic))

@@ -6,16 +6,14 @@ import json
 
 from starlette.requests import Request
 
-from ...admin.group_offsets import committed_offsets
-from ...admin.offset_reset import chosen_places, commit, targets
+from ...admin.offset_reset import chosen_places, commit, stored_offsets, targets
 from ...admin.positions import parse_position
 from ...client.user_errors import Misused
 from ...client.wording import counted
 from ..actions import Done, Fields, required
-from ..addresses import name_in, path_to
+from ..addresses import MOST_TEXT_BYTES, name_in, path_to, text_of
 from ..backend import Backend
-from ..cluster.groups import CoordinatorAway, described, share_offsets
-from ..cluster.share_offsets import alter_share_offsets, share_targets
+from ..cluster.groups import CoordinatorAway, described
 from ..parts import (
     Facts,
     Field,
@@ -26,6 +24,7 @@ from ..parts import (
     Table,
     Text,
 )
+from ..whole_numbers import MOST_INT32, MOST_INT64, is_whole
 from .groups import _CRUMBS
 
 
@@ -44,17 +43,15 @@ def preview(backend: Backend, request: Request) -> Page:
 
 
 def _preview(backend: Backend, request: Request, name: str) -> Page:
-    position, topic = request.query_params.get("to", ""), request.query_params.get("topic", "").strip()
+    position, topic = request.query_params.get("to", ""), text_of(request, "topic")
     parsed = parse_position(position)
+    notes: list[str] = []
     with backend.links.admin() as admin:
         found = described(admin, name, backend.away)
         kind = found.kind
-        if kind == "share":
-            before = {(one.topic, one.partition): one.start for one in share_offsets(admin, name)}
-            after = share_targets(admin, before, topic, parsed)
-        else:
-            before = committed_offsets(admin, name)
-            after = targets(admin, name, chosen_places(admin, name, [topic] if topic else []), parsed, 0)
+        before = stored_offsets(admin, name, shares=kind == "share")
+        places = chosen_places(admin, name, [topic] if topic else [], before)
+        after = targets(admin, name, places, parsed, 0, before, notes.append)
     rows = [
         (place[0], place[1], before.get(place), offset, offset - before[place] if place in before else None)
         for place, offset in after.items()
@@ -70,25 +67,32 @@ def _preview(backend: Backend, request: Request, name: str) -> Page:
         folded=False,
     )
     crumbs = (*_CRUMBS, Link(name, path_to("groups", name)))
+    parts: list[Part] = [*(Text(note, "warn") for note in notes), table]
     if found.members:
         words = Text(
             "The group has members, and takes new offsets when it has none: stop them, and preview again.", "bad"
         )
-        return Page(f"Reset of group {name}", [words, table], "/groups", crumbs=crumbs)
+        return Page(f"Reset of group {name}", [words, *parts], "/groups", crumbs=crumbs)
     words = Text("Nothing has changed yet. A group takes new offsets when it has no members.")
-    return Page(f"Reset of group {name}", [words, table], "/groups", below=[form], crumbs=crumbs)
+    return Page(f"Reset of group {name}", [words, *parts], "/groups", below=[form], crumbs=crumbs)
 
 
 def reset(backend: Backend, form: Fields) -> Done:
     name = form["group"]
     try:
         found = json.loads(required(form, "offsets"))
-        offsets = {(str(topic), int(partition)): int(offset) for topic, partition, offset in found}
+        offsets = {
+            (topic, partition): offset for topic, partition, offset in found if _is_offset(topic, partition, offset)
+        }
+        if len(offsets) != len(found):
+            raise ValueError("an offset is none")
     except (ValueError, TypeError, RecursionError):
         raise Misused("the offsets of the form cannot be read: preview the reset again") from None
     with backend.links.admin() as admin:
-        if form.get("kind") == "share":
-            alter_share_offsets(admin, name, offsets)
-        else:
-            commit(admin, name, offsets)
+        commit(admin, name, offsets, shares=form.get("kind") == "share")
     return Done(f"Set {counted(len(offsets), 'offset')} of group {name}.", path_to("groups", name))
+
+
+def _is_offset(topic: object, partition: object, offset: object) -> bool:
+    is_name = isinstance(topic, str) and topic.isprintable() and len(topic) <= MOST_TEXT_BYTES // 4
+    return is_name and is_whole(partition, 0, MOST_INT32) and is_whole(offset, 0, MOST_INT64)

@@ -40,7 +40,7 @@ def paged(
     column, descending = sorting(request.query_params, LIST)
     if column in keys:
         found = _sorted_by(found, keys[column], descending=descending)
-    page = max(0, number_of(request, "page", 0))
+    page = min(number_of(request, "page", 0), max(0, len(found) - 1) // ROWS)
     chosen = found[page * ROWS : (page + 1) * ROWS]
     first = page * ROWS + 1 if chosen else 0
     words = f"{first}-{page * ROWS + len(chosen)} of {len(found)} {what}"

@@ -100,7 +100,7 @@ def _explain_empty(request: Request, query: Query, table: Table) -> None:
 
 def _slice(backend: Backend, request: Request, query: Query, budget: Budget) -> Page:
     """The next slice of a search: rows for the table's end, and the progress."""
-    shown, read, took, total = (max(0, number_of(request, name, 0)) for name in ("shown", "read", "took", "total"))
+    shown, read, took, total = (number_of(request, name, 0) for name in ("shown", "read", "took", "total"))
     found = _read(backend, dataclasses.replace(query, limit=max(1, query.limit - shown)), budget)
     found.seconds += took / 1000
     shown, read = shown + len(found.records), read + found.read

@@ -198,6 +198,8 @@ def _notes(backend: Backend, pipeline: Pipeline) -> list[Part]:
     if pipeline.error:
         return [Text(pipeline.error, "bad")]
     if pipeline.kind is Kind.tier and pipeline.lag_bytes is None:
+        if pipeline.unknown:
+            return [Text(f"The copy lag is not known: {pipeline.unknown}.", "bad")]
         return [Text("Copy lag: start the console with --metrics URL of each node's /metrics.")]
     return []
 

@@ -16,6 +16,7 @@ from ..cluster.sending import Outgoing, send
 from ..command_templates import command_of
 from ..parts import Field, Form
 from ..texts import drawn_text, json_text
+from ..whole_numbers import MOST_INT32
 
 if TYPE_CHECKING:
     from ...records.consumed import ProducedHeaders
@@ -106,7 +107,7 @@ def produce(backend: Backend, form: Fields) -> Done:
     # Browsers send line breaks of forms as CR LF.
     text = form.get("value", "").replace("\r\n", "\n").encode()
     value = None if form.get("null") else _encoded(backend, topic, text, form.get("value_form") or _TEXT)
-    one = Outgoing(topic, value, key.encode() if key else None, whole(form, "partition", -1), headers)
+    one = Outgoing(topic, value, key.encode() if key else None, whole(form, "partition", MOST_INT32, -1), headers)
     ((_, partition, offset),) = send(backend.connection, [one])
     return Done(
         f"Written to {topic}-{partition} at offset {offset}.", path_to("topics", topic, "messages", partition, offset)

@@ -11,7 +11,7 @@ from starlette.requests import Request
 
 from ...client.error_kinds import ErrorKind
 from ...client.user_errors import UserError
-from ..addresses import path_to
+from ..addresses import number_in, path_to
 from ..backend import Backend
 from ..budgets import Budget
 from ..cluster.decoding import AUTO
@@ -23,6 +23,7 @@ from ..hex_dumps import hex_dump
 from ..parts import Code, Copies, Facts, Link, Moment, Page, Part, Table, Text, Tree
 from ..texts import escaped, json_text
 from ..trees import tree
+from ..whole_numbers import MOST_INT32, MOST_INT64
 from .messages import records_table, text_cell, unread
 from .producing import sending_again
 
@@ -34,7 +35,8 @@ _NEIGHBOURS = 3
 
 
 def record(backend: Backend, request: Request, budget: Budget) -> Page:
-    topic, partition, offset = (request.path_params[name] for name in ("topic", "partition", "offset"))
+    topic = request.path_params["topic"]
+    partition, offset = number_in(request, "partition", MOST_INT32), number_in(request, "offset", MOST_INT64)
     in_place = request.headers.get("hx-request") == "true"
     key_form, value_form = (request.query_params.get(name) or AUTO for name in ("key_form", "value_form"))
     around = 0 if in_place else _NEIGHBOURS

@@ -16,6 +16,7 @@ from ..cluster.edges import edges_of
 from ..cluster.query import NEWEST, OLDEST, ORDERS, Query, position_of
 from ..cluster.search import MOST_SHOWN
 from ..parts import Chips, Field, Form, Link
+from ..whole_numbers import MOST_INT32
 
 #: Time ranges to choose: what the address has, and words.
 RANGES = {
@@ -57,7 +58,7 @@ _PLAIN = {"order": NEWEST, "limit": "50", "key_form": AUTO, "value_form": AUTO}
 def query_of(request: Request) -> Query:
     """Raises Misused for a parameter that is none."""
     given = request.query_params
-    partition = number_of(request, "partition", -1)
+    partition = number_of(request, "partition", -1, MOST_INT32)
     limit = number_of(request, "limit", 50)
     if not 1 <= limit <= MOST_SHOWN:
         raise Misused(f"limit must be from 1 to {MOST_SHOWN}")

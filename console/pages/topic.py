@@ -55,7 +55,8 @@ def partitions(backend: Backend, request: Request) -> Page:
     name = request.path_params["topic"]
     with backend.links.admin() as admin:
         topic = described(admin, name, is_new=FLASH_COOKIE in request.cookies)
-        first = max(0, number_of(request, "page", 0)) * _PARTITIONS
+        page = min(number_of(request, "page", 0), max(0, len(topic.partitions) - 1) // _PARTITIONS)
+        first = page * _PARTITIONS
         shown = topic.partitions[first : first + _PARTITIONS]
         asked = replace(topic, partitions=shown)
         away = backend.away
@@ -86,10 +87,10 @@ def partitions(backend: Backend, request: Request) -> Page:
         [chart("Records/s", *backend.poller.history.points(f"rate/{name}"), " records/s", f"rate/{name}")]
     )
     pages = _partition_pages(request, len(topic.partitions), first)
-    page = topic_page(backend, name, PARTITIONS, [facts, table, *pages, *stored, throughput])
-    page.live, page.live_s = here(request), 5
-    page.below = changes(backend, name, len(topic.partitions))
-    return page
+    made = topic_page(backend, name, PARTITIONS, [facts, table, *pages, *stored, throughput])
+    made.live, made.live_s = here(request), 5
+    made.below = changes(backend, name, len(topic.partitions))
+    return made
 
 
 def groups(backend: Backend, request: Request) -> Page:

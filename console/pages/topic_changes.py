@@ -11,6 +11,7 @@ from ..addresses import path_to
 from ..backend import Backend
 from ..command_templates import command_of
 from ..parts import Effect, Field, Form
+from ..whole_numbers import MOST_INT16, MOST_INT32, MOST_INT64
 from .topic_head import PARTITIONS
 
 
@@ -62,7 +63,7 @@ def deletion(backend: Backend, name: str) -> Form:
 
 def alter(backend: Backend, form: Fields) -> Done:
     name = form["topic"]
-    partitions, replicas = whole(form, "partitions", 0, 1), whole(form, "replicas", 0, 1)
+    partitions, replicas = whole(form, "partitions", MOST_INT32, 0, 1), whole(form, "replicas", MOST_INT16, 0, 1)
     if not partitions and not replicas:
         raise Misused("nothing to change: give partitions or replicas")
     with backend.links.admin() as admin:
@@ -72,8 +73,8 @@ def alter(backend: Backend, form: Fields) -> Done:
 
 def trim(backend: Backend, form: Fields) -> Done:
     name, before = form["topic"], required(form, "before")
-    partition = whole(form, "partition", -1)
-    offset = None if before == "end" else whole(form, "before")
+    partition = whole(form, "partition", MOST_INT32, -1)
+    offset = None if before == "end" else whole(form, "before", MOST_INT64)
     notes: list[str] = []
     with backend.links.admin() as admin:
         done = trim_topic(admin, name, None if partition < 0 else partition, offset, dry_run=False, note=notes.append)

@@ -16,6 +16,7 @@ from ..cluster.model import TopicRow
 from ..command_templates import command_of
 from ..formats import number, size
 from ..parts import Badge, Cell, Field, Form, Link, Page
+from ..whole_numbers import MOST_INT16, MOST_INT32
 from .long_lists import SortKey, listed, paged
 from .topic_head import newest, records, retention
 
@@ -101,7 +102,11 @@ def _creation(backend: Backend) -> Form:
 def create(backend: Backend, form: Fields) -> Done:
     name = required(form, "name")
     lines = [line.strip() for line in form.get("configs", "").splitlines() if line.strip()]
-    options = NewTopic(whole(form, "partitions", -1, 1), whole(form, "replicas", -1, 1), pairs(lines, "configs"))
+    options = NewTopic(
+        whole(form, "partitions", MOST_INT32, -1, 1),
+        whole(form, "replicas", MOST_INT16, -1, 1),
+        pairs(lines, "configs"),
+    )
     with backend.links.admin() as admin:
         create_topics(admin, [name], options, if_not_exists=False, dry_run=False)
     return Done(f"Topic {name} was created.", path_to("topics", name, "messages"))

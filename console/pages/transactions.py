@@ -12,11 +12,12 @@ from ...admin.transactions import TransactionListing, abort_in_log, describe_tra
 from ...client.error_kinds import ErrorKind
 from ...client.user_errors import UserError
 from ..actions import Done, Fields, required, whole
-from ..addresses import path_to
+from ..addresses import path_to, text_of
 from ..backend import Backend
 from ..formats import NONE, age
 from ..parts import Badge, Button, Form, Link, Page, Table, Text
 from ..parts import Field as Input
+from ..whole_numbers import MOST_INT32, MOST_INT64
 from .long_lists import SortKey, listed, paged
 
 _TONES = {"Ongoing": "warn", "CompleteCommit": "good", "CompleteAbort": "plain"}
@@ -93,7 +94,7 @@ def transactions(backend: Backend, request: Request) -> Page:
 
 def hanging(backend: Backend, request: Request) -> Page:
     """Transactions that are open in a log: those without a coordinator block readers of committed records."""
-    topic = request.query_params.get("topic", "").strip()
+    topic = text_of(request, "topic")
     if not topic and backend.snapshot.partitions > _MOST_PARTITIONS:
         raise UserError(f"the cluster has more than {_MOST_PARTITIONS} partitions: name a topic")
     with backend.links.admin() as admin:
@@ -160,7 +161,11 @@ def abort(backend: Backend, form: Fields) -> Done:
 
 
 def abort_hanging(backend: Backend, form: Fields) -> Done:
-    topic, partition, producer = required(form, "topic"), whole(form, "partition"), whole(form, "producer_id")
+    topic, partition, producer = (
+        required(form, "topic"),
+        whole(form, "partition", MOST_INT32),
+        whole(form, "producer_id", MOST_INT64),
+    )
     with backend.links.admin() as admin:
         for one in open_transactions(admin, [topic], without=backend.away):
             if (one["partition"], one["producer_id"]) == (partition, producer):

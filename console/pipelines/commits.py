@@ -16,6 +16,7 @@ from ...admin.pipeline_progress import ARCHIVE_GROUPS, QUERY_GROUPS, REPLAY_GROU
 from ...admin.places import Place
 from ...admin.replay_progress import parse_replay_progress
 from ...sink.ledger import LEDGER_GROUPS, DamagedLedger, Ledger, decoded, group_of, piece_count
+from ..cluster.group_reads import GroupReads
 from .pipeline import MOST_PARTITIONS, MOST_PIPELINES, Kind, Pipeline, Reading, read_until
 
 if TYPE_CHECKING:
@@ -44,13 +45,13 @@ def kind_of(group: str) -> Kind | None:
     return next((kind for prefix, kind in PREFIXES.items() if group.startswith(prefix)), None)
 
 
-def read_commits(admin: Admin, groups: Iterable[str], ends: Ends) -> list[Pipeline]:
-    """The pipelines of these groups. Raises RequestFailed."""
+def read_commits(admin: Admin, reads: GroupReads, groups: Iterable[str], ends: Ends) -> list[Pipeline]:
+    """The pipelines of these groups, without those that `reads` leaves out. Raises RequestFailed."""
     by_kind: dict[Kind | None, list[str]] = defaultdict(list)
     for group in sorted(groups):
         by_kind[kind_of(group)].append(group)
     chosen = [group for kind, named in by_kind.items() if kind is not None for group in named[:MOST_PIPELINES]]
-    read = [one for one in (_read(admin, group) for group in chosen) if one.commits]
+    read = [one for one in (_read(admin, reads, group) for group in chosen) if one is not None and one.commits]
     known = ends([place for one in read if one.kind in (Kind.query, Kind.archive) for place in one.commits])
     by_group = {one.group: one for one in read}
     found = []
@@ -59,18 +60,20 @@ def read_commits(admin: Admin, groups: Iterable[str], ends: Ends) -> list[Pipeli
             case Kind.replay:
                 found.append(_replay(one))
             case Kind.sink:
-                found += _sink(one, by_group)
+                found += _sink(one, by_group, reads.unread)
             case _:
                 found += _reader(one, known)
     return found
 
 
-def _read(admin: Admin, group: str) -> _Group:
+def _read(admin: Admin, reads: GroupReads, group: str) -> _Group | None:
     kind = kind_of(group)
     assert kind is not None
     prefix = next(one for one in PREFIXES if group.startswith(one))
-    commits = dict(sorted(committed(admin, group).items())[:MOST_PARTITIONS])
-    return _Group(kind, group, group.removeprefix(prefix), commits)
+    found = reads.read(group, lambda node: committed(admin, group, node))
+    if found is None:
+        return None
+    return _Group(kind, group, group.removeprefix(prefix), dict(sorted(found.items())[:MOST_PARTITIONS]))
 
 
 def _reader(group: _Group, ends: Mapping[Place, int]) -> list[Pipeline]:
@@ -98,13 +101,19 @@ def _replay(group: _Group) -> Pipeline:
     )
 
 
-def _sink(group: _Group, groups: Mapping[str, _Group]) -> list[Pipeline]:
-    """The ledger of a sink; nothing for a group that has a later piece of one, or that another program commits to."""
+def _sink(group: _Group, groups: Mapping[str, _Group], unread: dict[str, str]) -> list[Pipeline]:
+    """The ledger of a sink; nothing for a group that has a later piece of one, or that another program commits to. A
+    ledger with a piece that is unread is so, too.
+    """
     place, first = next(iter(group.commits.items()))
     try:
         pieces = [first.metadata]
         for index in range(1, piece_count(first.metadata)):
-            piece = groups.get(group_of(group.group, index))
+            name = group_of(group.group, index)
+            if name in unread:
+                unread[group.group] = unread[name]
+                return []
+            piece = groups.get(name)
             pieces.append(piece.commits[place].metadata if piece is not None and place in piece.commits else "")
         ledger: Ledger = decoded(first.offset, pieces)
     except DamagedLedger:

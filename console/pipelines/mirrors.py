@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ...admin.mirrors import LinkStatus, read_statuses
+from ...admin.mirrors import LinkStatus, link_statuses, read_progress
 from ...client.wording import counted
+from ..cluster.group_reads import GroupReads
 from .pipeline import MOST_PARTITIONS, MOST_PIPELINES, Kind, Pipeline, Reading
 
 if TYPE_CHECKING:
@@ -14,11 +16,20 @@ if TYPE_CHECKING:
     from ..cluster.model import TopicRow
 
 
-def read_mirrors(admin: Admin, topics: Iterable[TopicRow], now_ms: int) -> list[Pipeline]:
-    """Raises RequestFailed."""
-    links = read_statuses(admin)[:MOST_PIPELINES]
+def read_mirrors(admin: Admin, reads: GroupReads, topics: Iterable[TopicRow], now_ms: int) -> list[Pipeline]:
+    """The links, without those that `reads` leaves out. Raises RequestFailed."""
+    every = [_with_progress(admin, reads, one) for one in link_statuses(admin)[:MOST_PIPELINES]]
+    links = [one for one in every if one is not None]
     followed = {one.name: one.facts.mirror for one in topics if one.facts is not None} if links else {}
     return [_pipeline(one, followed, now_ms) for one in links]
+
+
+def _with_progress(admin: Admin, reads: GroupReads, link: LinkStatus) -> LinkStatus | None:
+    """A link that has committed none yet has no group, and no progress."""
+    if not reads.is_known(link.group):
+        return link
+    progress = reads.read(link.group, lambda node: read_progress(admin, link.name, node))
+    return None if progress is None else replace(link, progress=progress)
 
 
 def _pipeline(link: LinkStatus, followed: dict[str, str], now_ms: int) -> Pipeline:

@@ -42,7 +42,7 @@ class Pipeline:
     where nothing tells them. `progress_ms`: the time of the newest progress. `behind_s`: seconds since it was at the end.
 
     `rate`: offsets per second. `batch`: the number of the last batch, -1 for none. `dead_letters`: records that were set
-    aside since its process began. `error`: why it stands.
+    aside since its process began. `error`: why it stands. `unknown`: why its lag is not known.
     """
 
     kind: Kind
@@ -61,6 +61,7 @@ class Pipeline:
     batch: int = -1
     dead_letters: int | None = None
     error: str = ""
+    unknown: str = ""
 
     def with_progress(self, progress: PipelineProgress, group: str) -> Pipeline:
         """This pipeline with what its newest commit to a group has."""

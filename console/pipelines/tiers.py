@@ -7,12 +7,13 @@ segments that wait for their copy are metrics of nodes (KIP-963).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...admin.log_offsets import LATEST, LATEST_TIERED, offsets_at
 from ...admin.topics import describe_topics
-from ..cluster.node_metrics import samples
+from ..cluster.node_metrics import Metrics, NodeMetrics
 from .pipeline import MOST_PIPELINES, Kind, Pipeline, Reading, bounded
 
 if TYPE_CHECKING:
@@ -23,10 +24,8 @@ _LAG_BYTES = "kafka_server_brokertopicmetrics_remotecopylagbytes"
 _LAG_SEGMENTS = "kafka_server_brokertopicmetrics_remotecopylagsegments"
 
 
-def read_tiers(
-    admin: Admin, topics: Iterable[TopicRow], away: frozenset[int], metrics: Sequence[str]
-) -> list[Pipeline]:
-    """`metrics`: addresses of nodes' /metrics. Raises RequestFailed."""
+def read_tiers(admin: Admin, topics: Iterable[TopicRow], away: frozenset[int], metrics: NodeMetrics) -> list[Pipeline]:
+    """Raises RequestFailed."""
     names = [one.name for one in topics if one.facts is not None and one.facts.is_tiered][:MOST_PIPELINES]
     if not names:
         return []
@@ -42,7 +41,11 @@ def read_tiers(
         if place in ends and place in copied:
             position = copied[place] + 1
             readings[place[0]].append(Reading(*place, position, ends[place], max(0, ends[place] - position)))
-    lags = _copy_lags(metrics)
+    read = metrics.read()
+    if read.missing:  # a sum without them is too small, and 0 where they lead all that waits
+        unknown = next(iter(read.missing.values()))
+        return [replace(_pipeline(name, readings[name], None), unknown=unknown) for name in names]
+    lags = _copy_lags(read)
     return [_pipeline(name, readings[name], lags.get(name)) for name in names]
 
 
@@ -54,11 +57,11 @@ def _pipeline(name: str, readings: list[Reading], lag: tuple[int, int] | None) -
     )
 
 
-def _copy_lags(metrics: Sequence[str]) -> dict[str, tuple[int, int]]:
+def _copy_lags(metrics: Metrics) -> dict[str, tuple[int, int]]:
     """Bytes and segments by topic, of all nodes together: each node counts the partitions that it leads."""
     sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
-    for address in metrics:
-        for one in samples(address):
+    for samples in metrics.samples.values():
+        for one in samples:
             if one.name in (_LAG_BYTES, _LAG_SEGMENTS) and "topic" in one.labels:
                 sums[one.labels["topic"]][one.name == _LAG_SEGMENTS] += one.value
     return {topic: (int(count), int(segments)) for topic, (count, segments) in sums.items()}

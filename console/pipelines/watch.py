@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,9 @@ from ...admin.places import Place
 from ...admin.topics import describe_topics
 from ...client.explained_errors import from_library
 from ...client.user_errors import UserError
+from ..cluster.group_reads import GroupReads
 from ..cluster.links import AdminLink
+from ..cluster.node_metrics import NodeMetrics
 from ..settings import Archives
 from .archives import ArchiveTables
 from .checkpoints import read_queries
@@ -43,7 +46,7 @@ class PipelineWatch:
         poller: Poller,
         archives: Archives,
         checkpoints: tuple[Path, ...],
-        metrics: tuple[str, ...],
+        metrics: NodeMetrics,
     ) -> None:
         self.pipelines: dict[Kind, tuple[Pipeline, ...]] = {}
         self.errors: dict[Kind, str] = {}
@@ -92,13 +95,17 @@ class PipelineWatch:
         def ends(places: list[Place]) -> dict[Place, int]:
             return _ends(self._link.open(), places, away)
 
+        coordinators = {one.group: one.coordinator for one in snapshot.groups if one.coordinator is not None}
+        reads = GroupReads(coordinators, away)
         with self._noted(Kind.mirror) as note:
-            note(read_mirrors(self._link.open().impatient, snapshot.topics, now_ms))
+            links = read_mirrors(self._link.open().impatient, reads, snapshot.topics, now_ms)
+            note([*links, *_left_out(self.pipelines.get(Kind.mirror, ()), reads)])
         with self._noted(Kind.tier) as note:
             note(read_tiers(self._link.open().impatient, snapshot.topics, away, self._metrics))
         with self._noted(Kind.replay) as note:
             names = [one.group for one in snapshot.groups if kind_of(one.group) is not None]
-            self._of_groups = read_commits(self._link.open().impatient, names, ends)
+            found = read_commits(self._link.open().impatient, reads, names, ends)
+            self._of_groups = [*found, *_left_out(self._of_groups, reads)]
             note(self._with_groups(Kind.replay))
             self._note(Kind.sink, self._with_groups(Kind.sink))
         with self._noted(Kind.archive) as note:
@@ -107,6 +114,10 @@ class PipelineWatch:
         with self._noted(Kind.query) as note:
             queries = read_queries(self._checkpoints, ends) if self._checkpoints else []
             note(self._paces.paced(merged(queries, self._with_groups(Kind.query)), time.monotonic()))
+        for kind in Kind:
+            trouble = reads.trouble(partial(_is_group_of, kind))
+            if trouble:
+                self.errors.setdefault(kind, trouble)
         self._paces.keep({one.series for found in self.pipelines.values() for one in found})
 
     def _with_groups(self, kind: Kind) -> list[Pipeline]:
@@ -128,6 +139,16 @@ class PipelineWatch:
         for one in pipelines:
             if one.charted is not None:
                 self._poller.history.add(one.series, float(one.charted))
+
+
+def _left_out(before: Iterable[Pipeline], reads: GroupReads) -> list[Pipeline]:
+    """Pipelines of the last reading whose groups this one left out."""
+    return [one for one in before if one.group in reads.unread]
+
+
+def _is_group_of(kind: Kind, group: str) -> bool:
+    """Whether a group that was read is of a pipeline of the kind: those of links have no beginning of their own here."""
+    return (kind_of(group) or Kind.mirror) is kind
 
 
 def _ends(admin: Admin, places: list[Place], away: frozenset[int]) -> dict[Place, int]:

@@ -294,9 +294,18 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
-function showOffline(isOffline) {
+function showOffline(isOffline, words = "") {
   const notice = document.getElementById("offline");
-  if (notice) notice.hidden = !isOffline;
+  if (!notice) return;
+  notice.dataset.words ??= notice.textContent;
+  notice.textContent = words || notice.dataset.words;
+  notice.hidden = !isOffline;
+}
+
+// The sentence of a response that is an error: a live part does not become it.
+function wordsOf(response) {
+  const found = new DOMParser().parseFromString(response, "text/html").querySelector(".words.bad:not([hidden])");
+  return found ? found.textContent.trim() : "";
 }
 
 // Live parts stand still while their reader is in them, or has paused them.
@@ -311,7 +320,7 @@ document.addEventListener("htmx:beforeRequest", (event) => {
 });
 document.addEventListener("htmx:sendError", () => showOffline(true));
 document.addEventListener("htmx:timeout", () => showOffline(true));
-document.addEventListener("htmx:responseError", () => showOffline(true));
+document.addEventListener("htmx:responseError", (event) => showOffline(true, wordsOf(event.detail.xhr.responseText)));
 document.addEventListener("htmx:beforeSwap", (event) => {
   // A slice whose response was complete when its reader stopped the search: Continue reads it again.
   if (isStopped && event.detail.requestConfig?.target?.id === "progress") event.detail.shouldSwap = false;

@@ -14,7 +14,7 @@ import odradek
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from odradek.console.cluster.history import History
+from odradek.console.cluster.history import MOST_SERIES, STALE_S, History, Scope
 from odradek.console.cluster.history_file import MOST_STORED_SERIES, HistoryFile
 from odradek.console.cluster.series import MOST_MINUTES
 from odradek.console.settings import MOST_DAYS
@@ -75,6 +75,54 @@ def test_points_of_a_day_outlive_a_restart(tmp_path: Path) -> None:
     assert len(before) > 500
     # The charts of six hours have their points at once.
     assert len(second.points("lag")[0]) > MOST_MINUTES - 15
+
+
+def poll(history: History, clock: Clock, groups: int, partitions: int, step_s: float = 2.0) -> None:
+    """Adds what a poll does: the lag of groups, of their partitions, and after them the figures of the cluster."""
+    clock.now += step_s
+    for group in range(groups):
+        history.add(f"lag/{group}", 1.0)
+        for partition in range(partitions):
+            history.add(f"lag/{group}/orders/{partition}", 1.0, Scope.PARTITION)
+    history.add("lag", 1.0, Scope.CLUSTER)
+
+
+def lengths(history: History, *names: str) -> list[int]:
+    return [len(history.values(name)) for name in names]
+
+
+def test_series_grow_with_more_partitions_than_there_are_series() -> None:
+    clock = Clock()
+    history = History(clock=clock)
+    for _ in range(10):
+        poll(history, clock, groups=30, partitions=50)
+    assert lengths(history, "lag", *(f"lag/{group}" for group in range(30))) == [10] * 31
+    of_partitions = lengths(history, *(f"lag/{group}/orders/{index}" for group in range(30) for index in range(50)))
+    assert of_partitions.count(10) == MOST_SERIES - 31 and set(of_partitions) == {0, 10}
+
+
+def test_groups_take_the_place_of_partitions_and_those_without_room_wait() -> None:
+    clock = Clock()
+    history = History(clock=clock)
+    poll(history, clock, groups=1, partitions=MOST_SERIES)
+    for _ in range(2):
+        poll(history, clock, groups=MOST_SERIES + 50, partitions=0)
+    grown = [name for name in range(MOST_SERIES + 50) if len(history.values(f"lag/{name}")) >= 2]
+    assert len(grown) == MOST_SERIES - 1 and lengths(history, "lag") == [3]
+    clock.now += STALE_S
+    poll(history, clock, groups=0, partitions=0)
+    history.add("rate/new", 1.0)
+    assert lengths(history, "rate/new") == [1], "it takes the place of a series that has ended"
+
+
+def test_minute_of_a_dropped_series_is_on_disk(tmp_path: Path) -> None:
+    clock = Clock()
+    history = history_of(tmp_path, clock)
+    history.add("lag/0/orders/0", 7.0, Scope.PARTITION)
+    poll(history, clock, groups=MOST_SERIES, partitions=0)
+    assert lengths(history, "lag/0/orders/0") == [0]
+    history.close()
+    assert list(history_of(tmp_path, clock).since("lag/0/orders/0", _HOUR)[1]) == [7.0]
 
 
 def test_days_and_series_are_bounded(tmp_path: Path) -> None:

@@ -33,11 +33,11 @@ def broker() -> Iterator[odradek.Broker]:
         yield running
 
 
-def pages(broker: odradek.Broker, query: Query) -> Iterator[Found]:
+def pages(broker: odradek.Broker, query: Query, seconds: float = merge.MOST_SECONDS) -> Iterator[Found]:
     connection = Connection({"bootstrap.servers": broker.bootstrap_servers})
     reader = RecordReader(connection, RecordMaker(connection, Masks(()), None))
     while True:
-        found = reader.read(query)
+        found = reader.read(query, seconds=seconds)
         yield found
         if not found.edges:
             return
@@ -76,3 +76,32 @@ def test_records_that_were_fetched_again_are_read_once(broker: odradek.Broker, m
     broker.topic("large").send(*[b"x" * _SHOWN_BYTES] * 4)
     (first, *_) = pages(broker, Query("large", order=OLDEST))
     assert first.scanned > 4 >= first.read == len(first.records)
+
+
+@pytest.mark.parametrize("order", [NEWEST, OLDEST])
+@pytest.mark.parametrize(
+    ("limit", "bound"), [("_MOST_ROUND_BYTES", 2 * _SHOWN_BYTES), ("_MOST_ROUND_SECONDS", 0), ("_ROUND_SECONDS", 0)]
+)
+def test_filtered_search_of_large_records_moves_on_with_each_page(
+    broker: odradek.Broker, monkeypatch: pytest.MonkeyPatch, order: str, limit: str, bound: int
+) -> None:
+    """No time is left for any page, and no round may have more than two records, or take any time."""
+    monkeypatch.setattr(merge, limit, bound)
+    topic, count = f"large-{next(_NAMES)}", 12
+    for number in range(count):
+        broker.topic(topic).send(b'{"n": %d, "text": "%s"}' % (number, b"x" * _SHOWN_BYTES))
+    query = Query(topic, order=order, value='"n": 3,', limit=2)
+    found = list(itertools.islice(pages(broker, query, seconds=0.0), count + 1))
+    assert not found[-1].edges and len(found) <= count, [one.edges for one in found]
+    assert [record.offset for one in found for record in one.records] == [3]
+    assert sum(one.read for one in found) == count
+
+
+def test_slow_filter_of_many_small_records_moves_on(broker: odradek.Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch whose records take longer than a round may is read in parts."""
+    monkeypatch.setattr(merge, "_MOST_ROUND_SECONDS", 0)
+    topic, count = f"small-{next(_NAMES)}", 400
+    broker.topic(topic).send(*[b'{"n": %d}' % number for number in range(count)])
+    found = list(itertools.islice(pages(broker, Query(topic, value='"n": 7}'), seconds=0.0), count + 1))
+    assert not found[-1].edges and [record.offset for one in found for record in one.records] == [7]
+    assert sum(one.read for one in found) == count

@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 from odradek.console import formats
-from odradek.console.cluster.history import MOST_SERIES, History
+from odradek.console.cluster.history import History
 from odradek.console.cluster.model import Snapshot, TopicRow
 from odradek.console.cluster.series import MOST_POINTS
 from odradek.console.drawings import sparkline
@@ -52,14 +52,11 @@ def test_graph_escapes_names_and_is_bounded() -> None:
     assert len(list(ElementTree.fromstring(many.svg).iter("rect"))) == MOST_NODES
 
 
-def test_history_keeps_the_newest_points_of_the_newest_series() -> None:
+def test_history_keeps_the_newest_points() -> None:
     history = History()
     for value in range(MOST_POINTS + 10):
         history.add("lag", value)
     assert len(history.values("lag")) == MOST_POINTS and history.values("lag")[-1] == MOST_POINTS + 9
-    for number in range(MOST_SERIES):
-        history.add(f"s{number}", 1)
-    assert len(history.values("lag")) == 0 and len(history.values("s0")) == 1
 
 
 def test_snapshot_finds_a_topic_by_name() -> None:

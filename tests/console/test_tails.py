@@ -1,0 +1,101 @@
+"""Live tails: one that met an error ends, so that its page shows the reason in place of no records for ever."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from odradek.client.error_kinds import ErrorKind
+from odradek.client.user_errors import UserError
+from odradek.console.cluster.query import Query
+from odradek.console.cluster.tails import Tails
+
+_QUERY = Query("orders")
+
+
+class FakeReader:
+    """Yields what `turns` give, each once; an exception is raised."""
+
+    def __init__(self, *turns: Callable[[], list[Any]]) -> None:
+        self._turns = turns
+        self.is_closed = False
+
+    def batches(self, most: int) -> Iterator[list[Any]]:
+        for turn in self._turns:
+            assert not self.is_closed, "a closed consumer raises RuntimeError"
+            yield turn()
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def raised(error: Exception) -> list[Any]:
+    raise error
+
+
+def tails_of(*readers: FakeReader) -> Tails:
+    left = list(readers)
+    maker = SimpleNamespace(record=lambda message, query, budget: message)
+    records: Any = SimpleNamespace(open=lambda query, start, follow: left.pop(0), maker=maker)
+    return Tails(records)
+
+
+def endless(first: list[Any]) -> Iterator[Callable[[], list[Any]]]:
+    yield lambda: first
+    yield from [list] * 100_000
+
+
+@pytest.mark.parametrize("error", [UserError("topic orders does not exist", ErrorKind.NOT_FOUND), RuntimeError("odd")])
+def test_tail_ends_with_its_first_error(error: Exception) -> None:
+    reader = FakeReader(lambda: ["a"], list, lambda: raised(error), lambda: ["b"])
+    tails = tails_of(reader)
+    name = tails.begin(_QUERY)
+    assert tails.read(name) == ["a"]
+    with pytest.raises(type(error), match=str(error)):
+        tails.read(name)
+    assert reader.is_closed
+    with pytest.raises(UserError, match="has ended: start again"):
+        tails.read(name)
+
+
+def test_tail_without_an_error_goes_on() -> None:
+    tails = tails_of(FakeReader(*endless(["a"])))
+    name = tails.begin(_QUERY)
+    assert tails.read(name) == ["a"] and tails.read(name) == []
+    tails.close()
+
+
+def test_reading_that_waited_for_a_tail_which_closes_is_told_that_it_ended() -> None:
+    is_reading, may_go_on = threading.Event(), threading.Event()
+
+    def slow() -> list[Any]:
+        is_reading.set()
+        assert may_go_on.wait(30)
+        return ["a"]
+
+    tails = tails_of(FakeReader(slow, list, list, list))
+    name = tails.begin(_QUERY)
+    first = threading.Thread(target=tails.read, args=(name,))
+    first.start()
+    assert is_reading.wait(30)
+    outcomes: list[Exception] = []
+
+    def read_again() -> None:
+        try:
+            tails.read(name)
+        except Exception as error:
+            outcomes.append(error)
+
+    second = threading.Thread(target=read_again)
+    second.start()
+    closing = threading.Thread(target=tails.end, args=(name,))
+    closing.start()
+    while name in tails._tails:
+        closing.join(0.001)
+    may_go_on.set()
+    for thread in (first, second, closing):
+        thread.join(30)
+    assert [str(one) for one in outcomes] == ["following the new records has ended: start again"]
