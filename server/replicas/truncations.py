@@ -89,8 +89,8 @@ class Truncations:
         """
         truncation = self._prepared(hosted, offset, is_wanted, cut)
         if truncation.is_clear and hosted not in self._unfinished:
-            truncation.directory.claims.release(truncation.key)
             cut()
+            self._release(truncation)
             return
         self._unfinished[hosted] += 1
         self._waiting.append(truncation)
@@ -120,7 +120,11 @@ class Truncations:
                 for directory in {one.directory for one in batch}:
                     await self._lower(directory, [one for one in batch if one.directory is directory])
                 for truncation in batch:
-                    self._end(truncation)
+                    try:
+                        self._end(truncation)
+                        self._background.succeeded(TASK)
+                    except Exception as failure:  # the others are cut all the same
+                        self._background.failed(TASK, failure)
                     await asyncio.sleep(0)
         except Exception as failure:
             self._background.failed(TASK, failure)
@@ -138,13 +142,25 @@ class Truncations:
             batch[0].hosted.on_failure(failure)  # takes all replicas of the directory offline
 
     def _end(self, truncation: Truncation) -> None:
-        """Cuts a log whose claims are lowered, unless it is not to be cut any more."""
-        hosted, key = truncation.hosted, truncation.key
+        """Cuts a log whose claims are lowered, unless it is not to be cut any more.
+
+        The claims stay limited where that fails: a start would miss the records up to higher ones.
+        """
+        hosted = truncation.hosted
         self._unfinished[hosted] -= 1
         if not self._unfinished[hosted]:
             del self._unfinished[hosted]
-            if not hosted.is_removed and hosted.directory is truncation.directory:
-                truncation.directory.claims.release(key)
+        self._cut(truncation)
+        self._release(truncation)
+
+    def _release(self, truncation: Truncation) -> None:
+        """Ends the limit of the claims, unless another truncation of the log needs it."""
+        hosted = truncation.hosted
+        if hosted not in self._unfinished and not hosted.is_removed and hosted.directory is truncation.directory:
+            truncation.directory.claims.release(truncation.key)
+
+    def _cut(self, truncation: Truncation) -> None:
+        hosted, key = truncation.hosted, truncation.key
         if hosted.is_removed or hosted.offline or not truncation.is_wanted():
             return
         try:

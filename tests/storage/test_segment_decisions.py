@@ -158,13 +158,13 @@ def test_index_entry_follows_more_bytes_than_the_interval(tmp_path: Path) -> Non
 def test_interval_of_the_index_begins_anew_with_a_truncation(tmp_path: Path) -> None:
     segment = made(tmp_path, *THREE)
     assert segment.bytes_since_index_entry > 0
-    segment.truncate_to(BASE + 2)
+    segment.truncate(segment.cut_at(BASE + 2))
     assert (segment.size, segment.next_offset, len(segment.offset_index)) == (SECOND, BASE + 2, 0)
     exact = len(THREE[1])
     for part in THREE[1:]:
         segment.append(part, [sealed.read_header(part)], exact)
     assert len(segment.offset_index) == 0, "no more bytes than the interval"
-    segment.truncate_to(BASE + 2)
+    segment.truncate(segment.cut_at(BASE + 2))
     for part in THREE[1:]:
         segment.append(part, [sealed.read_header(part)], exact - 1)
     assert len(segment.offset_index) == 1
@@ -478,7 +478,7 @@ def test_truncation_forgets_where_readers_stopped(tmp_path: Path) -> None:
     for one in THREE:
         segment.append(one, [read_header(one)], INTERVAL)
     segment.remember(BASE + 5, THIRD)
-    segment.truncate_to(BASE + 2)
+    segment.truncate(segment.cut_at(BASE + 2))
     assert (segment.size, segment.next_offset) == (SECOND, BASE + 2)
     for number in range(2, 7):
         one = batch(BASE + number)

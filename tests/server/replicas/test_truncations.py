@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from odradek.protocol.messages.fetch import PartitionData
 from odradek.protocol.records.batch import iter_headers
+from odradek.protocol.records.errors import OldMessageFormat
 from odradek.protocol.records.record import Record, decode_batch, encode_batch
 from odradek.server.replicas.followed_partition import FollowedPartition
 from odradek.storage import claims as claims_module
@@ -476,6 +477,36 @@ def test_second_truncation_waits_for_the_first_one(tmp_path: Path) -> None:
         broker.disk.ready.set()
         await after_ms(10)
         assert hosted.log_end_offset == 0 and broker.claimed == {0} and not followed.is_truncating
+
+    simulated(story)
+
+
+def test_truncation_that_fails_keeps_its_claims_lowered_and_stops_no_other(tmp_path: Path) -> None:
+    """The files of two logs begin with records of an old format. Those of the last one need no write of the disk."""
+
+    async def story() -> None:
+        broker = Broker(tmp_path, 3)
+        broker.directory.claims.write(HIGH_WATERMARKS, {(TOPIC, 0): 40, (TOPIC, 1): 40, (TOPIC, 2): 20})
+        failing, sound, clear = broker.hosted
+        files = [Path(one.log.active.path) for one in (failing, clear)]
+        sound_files = [one.read_bytes() for one in files]
+        for file, content in zip(files, sound_files, strict=True):
+            file.write_bytes(content[:16] + b"\x01" + content[17:])
+        broker.truncate(failing)
+        broker.truncate(sound)
+        await after_ms(10)
+        assert failing.log_end_offset == 40 and sound.log_end_offset == 20
+        with pytest.raises(OldMessageFormat):
+            broker.truncate(clear)
+        assert set(broker.directory.claims._limits) == {(TOPIC, 0), (TOPIC, 2)}
+        assert broker.directory.claims.bounded({(TOPIC, 0): 40}) == {(TOPIC, 0): 20}
+        for file, content in zip(files, sound_files, strict=True):
+            file.write_bytes(content)
+        broker.truncate(failing)
+        broker.truncate(clear)
+        await after_ms(10)
+        assert {hosted.log_end_offset for hosted in broker.hosted} == {20} and not broker.directory.claims._limits
+        assert not broker.truncations._unfinished
 
     simulated(story)
 
