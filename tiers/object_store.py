@@ -11,9 +11,9 @@ Objects have the names of the folder store. One that is uploaded at once is crea
 uploaded in parts, of which each is sent again where it fails, and appears when all are there: an attempt that is repeated
 continues with the first object that is missing. S3 checks a SHA-256 of each request, or `store.checksum_algorithm`.
 
-A crash in the middle of a multipart upload leaves parts that no listing shows. In S3 the next attempt, or the deletion of
-the segment, aborts the upload (`open_uploads.py`); other buckets need a lifecycle rule. An attempt that is repeated
-begins such an object anew: the parts of the upload are aborted, not continued.
+A crash in the middle of a multipart upload leaves parts that no listing shows. In S3 the next attempt, the deletion of
+the segment, or a look at all uploads aborts the upload (`open_uploads.py`); other buckets need a lifecycle rule. An attempt
+that is repeated begins such an object anew: the parts of the upload are aborted, not continued.
 """
 
 from __future__ import annotations
@@ -83,7 +83,9 @@ class ObjectStore:
         self._folder = _folder_of(url)
         is_there = self._folder is None or self._folder.is_dir()
         self._connected = _connect(url, _below(config, "store."), _below(config, "client.")) if is_there else None
-        self._uploads = open_uploads(url, _below(config, "store."))
+        self._uploads = open_uploads(url, _below(config, "store.") | _below(config, "client."))
+        #: Whether the last search for uploads failed.
+        self._fails_to_abort = False
         self._prefix = urlsplit(url).path.strip("/")
 
     def create(self) -> None:
@@ -140,8 +142,20 @@ class ObjectStore:
         return size, crc
 
     def _abort_uploads(self, name: str) -> None:
-        """Aborts multipart uploads to names that begin with this one."""
-        if self._uploads is not None and (count := self._uploads.abort(f"{self._prefix}/{name}".lstrip("/"))):
+        """Aborts multipart uploads to names that begin with this one. A copy or a deletion does not depend on it: what is
+        left, the broker's look for open uploads finds (`open_uploads`).
+        """
+        if self._uploads is None:
+            return
+        try:
+            count = self._uploads.abort(f"{self._prefix}/{name}".lstrip("/"))
+        except RemoteStorageError as failure:
+            if not self._fails_to_abort:
+                log.warning("uploads that have not ended are left: %s", failure)
+            self._fails_to_abort = True
+            return
+        self._fails_to_abort = False
+        if count:
             log.info("%s/%s: uploads that have not ended were aborted: %d", self._url, name, count)
 
     def _size(self, name: str) -> int | None:
