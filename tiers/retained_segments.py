@@ -45,12 +45,12 @@ class RetainedSegments:
         log_epochs = without_empty(epochs)
         # The start of the first epoch is that of the log: it moves with each deletion, and decides nothing.
         is_same = [epoch for epoch, _ in log_epochs[:1]] == [epoch for epoch, _ in self._log_epochs[:1]]
-        if not is_same or log_epochs[1:] != self._log_epochs[1:]:
+        changed = self.cache.take_changed()
+        if changed is None or not is_same or log_epochs[1:] != self._log_epochs[1:]:
             self._forget_all()
-            self.cache.take_changed()
             changed = self.cache.ids()
         else:
-            changed = self.cache.take_changed() | self._beyond
+            changed |= self._beyond
         self._log_epochs, self._epochs = log_epochs, {epoch for epoch, _ in log_epochs}
         while changed:
             for count, segment_id in enumerate(changed, 1):
@@ -58,6 +58,9 @@ class RetainedSegments:
                 if count % SEGMENTS_AT_A_TIME == 0:
                     yield
             changed = self.cache.take_changed()
+            if changed is None:
+                self._forget_all()
+                changed = self.cache.ids()
 
     def _forget_all(self) -> None:
         self._order, self._places, self._within, self._within_bytes = [], {}, {}, 0

@@ -51,7 +51,9 @@ class UploadSweep:
         self._failed: Counter[TopicIdPartition] = Counter()
 
     async def abort_all(self, partition: TopicIdPartition) -> None:
-        """Aborts the uploads of a partition of which the store keeps nothing. Raises RemoteStorageError some times only."""
+        """Aborts the uploads of a partition of which the store keeps nothing. Raises RemoteStorageError, but
+        not at the last of some attempts.
+        """
         if self._list is None or self._abort is None:
             return
         try:

@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 import pytest
+from odradek.tiers import cache as cache_module
 from odradek.tiers import retained_segments
 from odradek.tiers.cache import RemoteLogMetadataCache
 from odradek.tiers.retained_segments import RetainedSegments
@@ -104,6 +105,7 @@ class History:
 @pytest.mark.parametrize("at_a_time", [1, 3, 500])
 def test_plan_is_that_of_the_whole_cache_after_any_history(at_a_time: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retained_segments, "SEGMENTS_AT_A_TIME", at_a_time)
+    monkeypatch.setattr(cache_module, "_MOST_CHANGED", 4 * at_a_time)
     for seed in range(SEEDS):
         history = History(seed)
         for _ in range(STEPS):
