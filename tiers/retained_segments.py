@@ -1,8 +1,11 @@
 """The copied segments of a log in the order of retention, kept up to date with the changes of a cache.
 
-`plan_retention` in retention.py states the rules on a whole cache; this is the same for a leader that looks often: a
-pass costs in proportion to what has changed and to what goes. A change of the log's leader epochs has all segments looked at
-again, in steps.
+Segments go from the oldest on, up to the first of the log's history that is to stay. Segments of epochs before the log's
+first one go too, whatever their age: they are of a history that no leader has. Interrupted copies and deletions are those of
+`plan_collection`.
+
+A leader looks often: a pass costs in proportion to what has changed and to what goes. A change of the log's leader epochs
+has all segments looked at again, in steps.
 """
 
 from __future__ import annotations
@@ -101,7 +104,9 @@ class RetainedSegments:
         now_ms: int,
         copying: Collection[bytes] = (),
     ) -> RetentionPlan:
-        """Returns the first MOST_DELETIONS of what `plan_retention` returns."""
+        """Returns the log's new start, and the first MOST_DELETIONS copied segments that the leader deletes now. `copying`:
+        ids of segments that it copies.
+        """
         if not self._log_epochs:
             return RetentionPlan(log_start_offset, [])
         within_bytes = self._within_bytes - sum(self._within.get(one, 0) for one in copying)

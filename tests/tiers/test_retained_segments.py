@@ -10,7 +10,7 @@ from odradek.tiers import cache as cache_module
 from odradek.tiers import retained_segments
 from odradek.tiers.cache import RemoteLogMetadataCache
 from odradek.tiers.retained_segments import RetainedSegments
-from odradek.tiers.retention import Retention, plan_retention
+from odradek.tiers.retention import Retention
 from odradek.tiers.segment_metadata import (
     COPY_SEGMENT_FINISHED,
     COPY_SEGMENT_STARTED,
@@ -21,6 +21,7 @@ from odradek.tiers.segment_metadata import (
 
 from tests.harness.examples import examples
 from tests.tiers.harness.tiered_log import PARTITION
+from tests.tiers.harness.whole_cache import plan_retention
 
 SEEDS, STEPS = examples(60), 60
 STATES = tuple(RemoteLogSegmentState)
