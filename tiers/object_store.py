@@ -19,7 +19,7 @@ that is repeated begins such an object anew: the parts of the upload are aborted
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -34,9 +34,9 @@ from obstore.store import from_url
 
 from ..protocol.checksum import crc32c
 from .checksums import Checksums, checksum_of, chunks_of, part_size
-from .object_names import object_name, parse_object_name
+from .object_names import directory_name, object_name, parse_object_name
 from .open_uploads import open_uploads
-from .segment_metadata import COPY_SEGMENT_FINISHED, RemoteLogSegmentMetadata
+from .segment_metadata import COPY_SEGMENT_FINISHED, RemoteLogSegmentMetadata, TopicIdPartition
 from .store import (
     DamagedRemoteObject,
     InvalidStore,
@@ -141,14 +141,14 @@ class ObjectStore:
             raise RemoteStorageError(f"{name} has {found} bytes after an upload of {size}")
         return size, crc
 
-    def _abort_uploads(self, name: str) -> None:
-        """Aborts multipart uploads to names that begin with this one. A copy or a deletion does not depend on it: what is
-        left, the broker's look for open uploads finds (`open_uploads`).
+    def _abort_uploads(self, name: str, is_meant: Callable[[str], bool] = lambda name: True) -> None:
+        """Aborts multipart uploads to names that begin with this one and are meant. A copy or a deletion does not need it:
+        what is left, the broker's look for open uploads finds (`open_uploads`).
         """
         if self._uploads is None:
             return
         try:
-            count = self._uploads.abort(f"{self._prefix}/{name}".lstrip("/"))
+            count = self._uploads.abort(f"{self._prefix}/{name}".lstrip("/"), is_meant)
         except RemoteStorageError as failure:
             if not self._fails_to_abort:
                 log.warning("uploads that have not ended are left: %s", failure)
@@ -191,10 +191,11 @@ class ObjectStore:
             self._delete_each(names)
         self._abort_uploads_of(segments)
 
-    def open_uploads(self) -> list[OpenUpload]:
+    def open_uploads(self, partition: TopicIdPartition | None = None) -> list[OpenUpload]:
         prefix = f"{self._prefix}/".lstrip("/")
+        folder = "" if partition is None else f"{directory_name(partition)}/"
         found = []
-        for name, upload_id in self._uploads.find(prefix) if self._uploads is not None else ():
+        for name, upload_id in self._uploads.find(f"{prefix}{folder}") if self._uploads is not None else ():
             one = parse_object_name(name.removeprefix(prefix), 0)
             if one is not None:
                 found.append(OpenUpload(name, upload_id, one.partition, one.segment_id))
@@ -206,10 +207,21 @@ class ObjectStore:
                 self._uploads.end(one.name, one.upload_id)
 
     def _abort_uploads_of(self, segments: Sequence[RemoteLogSegmentMetadata]) -> None:
-        """Aborts the uploads of those segments whose copy has not ended."""
+        """Aborts the uploads of those segments whose copy has not ended: by one listing of each partition."""
+        stems: dict[TopicIdPartition, list[str]] = {}
         for segment in segments:
             if segment.state is not COPY_SEGMENT_FINISHED:
-                self._abort_uploads(object_name(segment, PartType.LOG).removesuffix(PartType.LOG.value))
+                stem = object_name(segment, PartType.LOG).removesuffix(PartType.LOG.value)
+                stems.setdefault(segment.partition, []).append(stem)
+        for partition, found in stems.items():
+            name = found[0] if len(found) == 1 else f"{directory_name(partition)}/"
+            wanted = frozenset(found)
+            self._abort_uploads(name, lambda one, wanted=wanted: self._stem(one) in wanted)  # type: ignore[misc]
+
+    def _stem(self, name: str) -> str:
+        """Returns the name of an object in the bucket without the prefix of the store and the suffix of its part."""
+        folder, _, file = name.removeprefix(f"{self._prefix}/".lstrip("/")).rpartition("/")
+        return f"{folder}/{file.partition('.')[0]}"
 
     def _delete_each(self, names: Iterable[str]) -> None:
         for name in names:

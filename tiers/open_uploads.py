@@ -67,12 +67,12 @@ class OpenUploads:
         self._now = now
         self._is_allowed = True
 
-    def abort(self, prefix: str) -> int:
-        """Aborts the uploads to names with a prefix; returns their number. Raises RemoteStorageError.
+    def abort(self, prefix: str, is_meant: Callable[[str], bool] = lambda name: True) -> int:
+        """Aborts the uploads to names with a prefix that are meant; returns their number. Raises RemoteStorageError.
 
         Where the bucket does not allow it, its lifecycle rule has to: this is said once.
         """
-        found = list(self.find(prefix))
+        found = [one for one in self.find(prefix) if is_meant(one[0])]
         for name, upload_id in found:
             self.end(name, upload_id)
         return len(found)

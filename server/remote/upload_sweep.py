@@ -57,8 +57,7 @@ class UploadSweep:
         if self._list is None or self._abort is None:
             return
         try:
-            uploads = await self._threads.run(self._list)
-            await self._threads.run(self._abort, [one for one in uploads if one.partition == partition])
+            await self._threads.run(self._abort, await self._threads.run(self._list, partition))
         except RemoteStorageError as failure:
             self._failed[partition] += 1
             if self._failed[partition] < _MOST_ATTEMPTS:

@@ -123,6 +123,25 @@ def test_deletion_of_an_interrupted_copy_aborts_its_upload_and_no_other(
     assert list(store.objects()) == []
 
 
+def test_uploads_of_many_segments_are_found_by_one_listing_of_their_partition(
+    config: dict[str, str], plans: list[CopyPlan], client: Any, failing_bucket: Any
+) -> None:
+    store: Any = make_store("objects", config)
+    prefix = config["url"].removeprefix("s3://tiers/")
+    names = [f"{prefix}/{object_name(plan.segment, PartType.LOG)}" for plan in plans]
+    ids = [client.create_multipart_upload(Bucket="tiers", Key=name)["UploadId"] for name in names]
+    partition = plans[0].segment.partition
+    assert {one.name for one in store.open_uploads(partition)} == set(names)
+    assert store.open_uploads(partition._replace(partition=10)) == []
+    store.delete_log_segments([plan.segment for plan in plans[1:]])
+    assert open_names(client) == names[:1]
+    store.delete_log_segment_data(plans[0].segment)
+    assert open_names(client) == [] and len(set(ids)) == len(names)
+    store._uploads = uploads_at(failing_bucket)
+    store.delete_log_segments([plan.segment for plan in plans])
+    assert len(failing_bucket.asked) == 1
+
+
 @pytest.mark.slow
 def test_more_uploads_than_one_response_has_are_found(s3: dict[str, str], client: Any, tmp_path: Path) -> None:
     names = [f"{tmp_path.name}/a b+{number}" for number in range(1_005)]

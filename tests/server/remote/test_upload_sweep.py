@@ -38,7 +38,8 @@ class Store:
         self.calls = 0
         self.aborted: list[OpenUpload] = []
 
-    def open_uploads(self) -> list[OpenUpload]:
+    def open_uploads(self, partition: TopicIdPartition | None = None) -> list[OpenUpload]:
+        assert partition in (None, PARTITION)
         self.calls += 1
         if self.calls <= self.failures:
             raise RemoteStorageError("the store is ill")
