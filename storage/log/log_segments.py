@@ -268,7 +268,8 @@ class LogSegments(LogFacts):
             claims.lower()
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
-        """Removes the record at `offset` and all after it; a batch that contains it goes whole.
+        """Removes the record at `offset` and all after it; a batch that contains it goes whole. The log ends with the last
+        batch that stays, where a start finds its end too: offsets before `offset` may be gone by compaction, or damaged.
 
         The caller has lowered the claims of the log directory's checkpoints (storage/claims.py). The segment that is cut
         is read before anything is removed: damage in it does not end a truncation half way. Raises LogDirectoryFailure,
@@ -288,7 +289,7 @@ class LogSegments(LogFacts):
             cut = self._cut_within(self.segment_of(offset), offset)
         except OSError as error:
             raise self._failed("truncating", error) from error
-        self._lower_claims(offset)
+        self._lower_claims(cut.next_offset)
         try:
             outdate_notes(self.path)
             while self.active.base_offset > offset:
@@ -297,10 +298,23 @@ class LogSegments(LogFacts):
             self.generation += 1
             self.active.truncate(cut)
             truncate_aborted(self._directory, self.active.base_offset, offset)
-            self._ends_at(offset)
+            self._ends_at(cut.next_offset)
             self.epochs.write(sync=False)
             self._restore_producers(now_ms)
             self._restrict_damage()
+        except OSError as error:
+            raise self._failed("truncating", error) from error
+
+    def end_before(self, offset: int) -> int:
+        """Returns the log's end after a truncation to `offset`: above it, nothing may be claimed before. Raises as
+        `truncate_to`.
+        """
+        if offset >= self.log_end_offset:
+            return offset
+        if offset < self.segments[0].base_offset:
+            return 0
+        try:
+            return self._cut_within(self.segment_of(offset), offset).next_offset
         except OSError as error:
             raise self._failed("truncating", error) from error
 

@@ -44,7 +44,7 @@ I = TypeVar("I", OffsetIndex, TimeIndex)
 
 
 class SegmentCut(NamedTuple):
-    """The place where a segment is to be cut, and what it has then. `offset`: the first that goes."""
+    """The place where a segment is to be cut, and what it has then: the batches that end before `offset`."""
 
     offset: int
     position: int
@@ -305,14 +305,23 @@ class Segment:
         return self.entries_left > 0
 
     def cut_at(self, offset: int) -> SegmentCut:
-        """Finds the batch that contains `offset`, which goes with all after it. Changes nothing but indexes that are wrong.
+        """Finds the end of the last batch before `offset`. Changes nothing but indexes that are wrong.
 
         Raises SegmentSuspected, OldMessageFormat.
         """
         position = self.position_of(offset)
-        end, next_offset = min(self.offset_index.floor(offset - 1), position), self.base_offset
+        floor = min(self.offset_index.floor(offset - 1), position)
+        return (
+            self._cut_from(floor, offset, position) or self._cut_from(0, offset, position) or self._cut_of_all(offset)
+        )
+
+    def _cut_from(self, start: int, offset: int, position: int) -> SegmentCut | None:
+        """Walks from the batch at `start` to `position`, before which all batches end before `offset`. Returns None without
+        one.
+        """
+        end, next_offset = start, self.base_offset
         max_timestamp, offset_of_max_timestamp = self.time_index.newest_below(offset)
-        for at, header in self.headers(end):
+        for at, header in self.headers(start):
             if at >= position:
                 break
             if not next_offset <= header.base_offset < header.next_offset <= offset or at + header.size > position:
@@ -320,9 +329,12 @@ class Segment:
             end, next_offset = at + header.size, header.next_offset
             if header.max_timestamp > max_timestamp:
                 max_timestamp, offset_of_max_timestamp = header.max_timestamp, header.last_offset
-        if next_offset == offset:
-            position = end  # a damaged range that begins at the offset goes too
-        return SegmentCut(offset, position, next_offset, max_timestamp, offset_of_max_timestamp)
+        if end == start:
+            return None
+        return SegmentCut(offset, end, next_offset, max_timestamp, offset_of_max_timestamp)
+
+    def _cut_of_all(self, offset: int) -> SegmentCut:
+        return SegmentCut(offset, 0, self.base_offset, NO_TIMESTAMP, self.base_offset)
 
     def truncate(self, cut: SegmentCut) -> None:
         """Removes what is behind a cut. Reads no batch, so that it ends unless the disk fails."""
