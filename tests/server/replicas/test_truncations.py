@@ -39,6 +39,7 @@ LEADER, FOLLOWER = 0, 3
 KEY = (TOPIC, 0)
 CHECKPOINTS = (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS)
 SMALL = LogConfig(segment_bytes=400, index_interval_bytes=100, retention_ms=-1, file_delete_delay_ms=0)
+TIERED = dataclasses.replace(SMALL, remote_storage=True)
 COMPACTED = dataclasses.replace(SMALL, compact=True, delete=False)
 CHANGES = ("rename", "replace", "unlink", "truncate", "ftruncate", "mkdir")
 #: No crash.
@@ -135,23 +136,27 @@ class Follower:
         """The log has each record that was appended and not cut, and none that looks damaged."""
         assert list(log.damage) == [], log.opening_notes
         assert log.log_start_offset <= log.log_end_offset
-        records, offset = {}, log.log_start_offset
+        records, offset, newest = {}, log.local_log_start_offset, None
         while offset < log.log_end_offset:
             found = log.read(offset, 1 << 20)
             assert found.size, f"nothing at {offset}, the log has {log}"
             for position, header in iter_headers(found.bytes()):
                 for record in decode_batch(found.bytes(), position):
-                    if record.offset >= log.log_start_offset:
+                    if record.offset >= log.local_log_start_offset:
                         records[record.offset] = record.value
+                if header.producer_id >= 0:
+                    newest = header.producer_epoch, header.last_offset
                 epoch = log.epochs.epoch_for_offset(header.base_offset)
                 assert epoch in (header.leader_epoch, UNDEFINED_EPOCH)
                 assert epoch != UNDEFINED_EPOCH or header.base_offset < log.epochs.entries()[0][1]
             offset = found.next_offset
+        known = [(one.epoch, one.last_data_offset) for one in log.producers.by_id.values()]
+        assert known == [newest] if newest is not None else all(end < offset for _, end in known)
         for name in CHECKPOINTS:
             claimed = find_offsets(str(self.path), name).offsets.get(KEY, 0)
             assert claimed <= log.log_end_offset, f"{name} claims {claimed}, the log ends at {log.log_end_offset}"
         possible = self.values | self.given_up if log.log_end_offset > self.end else self.values
-        within = range(log.log_start_offset, log.log_end_offset)
+        within = range(log.local_log_start_offset, log.log_end_offset)
         assert records == {offset: value for offset, value in possible.items() if offset in within}
         assert log.log_end_offset >= self.end
         # A crash may bring deleted records back.
@@ -214,7 +219,10 @@ class Follower:
             self.hosted.advance_log_start_offset(start)
 
     def delete_segments(self) -> None:
-        delete_old_segments(self.hosted.log, NOW_MS, self.hosted.high_watermark)
+        log = self.hosted.log
+        delete_old_segments(log, NOW_MS, self.hosted.high_watermark)
+        if self.config.remote_storage and len(log.segments) > 2:
+            log.remove_first(1, NOW_MS)  # it is copied
         self.hosted.log.delete_scheduled(NOW_MS)
 
     async def truncate(self, offset: int) -> None:
@@ -226,6 +234,18 @@ class Follower:
     async def start_over(self, offset: int) -> None:
         self._give_up(0, 0)
         await self._cut(lambda: self.followed.start_over(offset, NOW_MS))
+
+    async def begin_after_remote(self, offset: int) -> None:
+        """The leader has the records before `offset` in a remote store only."""
+        self._give_up(0, 0)
+        log, epochs = self.hosted.log, [*self.hosted.log.epochs.entries(), (self.epoch + 1, offset - 1)]
+        begin = partial(log.begin_after_remote, offset, NOW_MS, log.log_start_offset, epochs, [])
+
+        def cut() -> None:
+            begin()
+            self.hosted.truncated()
+
+        await self._cut(lambda: self.truncations.submit(self.hosted, 0, lambda: True, cut))
 
     def _give_up(self, offset: int, start: int) -> None:
         self.given_up |= self.values
@@ -339,6 +359,7 @@ OPERATIONS = st.one_of(
     st.tuples(st.just("truncate within"), st.floats(0, 1)),
     st.tuples(st.just("crash"), st.integers(0, 40)),
     st.tuples(st.just("start over"), st.integers(0, 9)),
+    st.tuples(st.just("begin after remote"), st.integers(0, 9)),
     st.tuples(st.just("delete records"), st.floats(0, 1)),
     st.sampled_from([(one,) for one in ("commit", "flush", "write checkpoints", "note", "stop", "delete segments")]),
 )
@@ -382,6 +403,9 @@ class History:
                 await follower.truncate(starts[int(arguments[0] * (len(starts) - 1))])
             case "start over":
                 await follower.start_over(follower.end + arguments[0])
+            case "begin after remote":
+                if follower.config.remote_storage:
+                    await follower.begin_after_remote(follower.end + 1 + arguments[0])
             case "delete records":
                 follower.delete_records(int(follower.start + arguments[0] * (follower.end - follower.start)))
             case _:
@@ -400,7 +424,7 @@ class History:
 
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@pytest.mark.parametrize("config", [SMALL, COMPACTED], ids=["deleted", "compacted"])
+@pytest.mark.parametrize("config", [SMALL, COMPACTED, TIERED], ids=["deleted", "compacted", "tiered"])
 @given(operations=st.lists(OPERATIONS, min_size=5, max_size=40))
 def test_log_has_all_that_was_appended_and_not_cut_after_any_history(
     tmp_path_factory: pytest.TempPathFactory, config: LogConfig, operations: list[tuple[Any, ...]]
