@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
+from ..protocol.murmur2 import partition_of
 from ..protocol.zigzag import encode_zigzag
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ Columns: TypeAlias = tuple[Column, ...]
 #: Hashes of keys: murmur2 as in Java, crc32 as in librdkafka. NO_PARTITION: the key decides nothing.
 JAVA, LIBRDKAFKA = 0, 1
 NO_PARTITION = -1
-_MASK = 0xFFFFFFFF
 
 
 def encode_rows_in_python(
@@ -87,22 +87,7 @@ def partitions_of_keys_in_python(out: Numbers, keys: Columns, partitions: int, k
         elif kind == LIBRDKAFKA:
             found[row] = zlib.crc32(key) % partitions
         else:
-            found[row] = (murmur2(key) & 0x7FFFFFFF) % partitions
-
-
-def murmur2(key: bytes) -> int:
-    """The hash of a key by Java's producer (Utils.murmur2), without a sign."""
-    prime = 0x5BD1E995
-    whole = len(key) & ~3
-    found = 0x9747B28C ^ len(key)
-    for at in range(0, whole, 4):
-        word = int.from_bytes(key[at : at + 4], "little") * prime & _MASK
-        word = (word ^ word >> 24) * prime & _MASK
-        found = found * prime & _MASK ^ word
-    if rest := key[whole:]:
-        found = (found ^ int.from_bytes(rest, "little")) * prime & _MASK
-    found = (found ^ found >> 13) * prime & _MASK
-    return found ^ found >> 15
+            found[row] = partition_of(key, partitions)
 
 
 def _bytes_of(buffer: Column) -> memoryview[int] | None:

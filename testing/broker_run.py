@@ -21,6 +21,7 @@ from ..server.config.broker_config import BrokerConfig
 from ..server.config.unknown_properties import check_known
 from ..server.runtime.thread_pools import begin_exit
 from .clock import MovedClock, return_to_real_time
+from .controller_request import ask_controller
 from .deletion import delete_everything
 from .faults.intercepting import Interceptor
 from .polling import reached
@@ -37,7 +38,6 @@ log = logging.getLogger("odradek.embedded")
 
 #: The time that a broker gets to stop when the interpreter exits: a signal to end must end the program.
 EXIT_DEADLINE_S = 10
-ASK_TIMEOUT_S = 30
 
 #: Runs that have begun and not ended. Interpreter exit ends them.
 _unfinished: set[EmbeddedRun] = set()
@@ -187,10 +187,8 @@ class EmbeddedRun:
         return found[0]
 
     async def ask_controller(self, request: Request[ResponseT], version: int) -> ResponseT:
-        """Returns the active controller's response. Raises TimeoutError."""
-        answered: asyncio.Future[ResponseT] = asyncio.get_running_loop().create_future()
-        (await self.active_controller()).controller.driver.submit(request, version, answered.set_result)
-        return await asyncio.wait_for(answered, ASK_TIMEOUT_S)
+        """Returns the active controller's response. Raises TimeoutError, RuntimeError."""
+        return await ask_controller(await self.active_controller(), request, version)
 
     def observe(self, requests: RequestLog) -> None:
         """Notes the requests of all brokers, those that start again included."""

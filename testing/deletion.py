@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from ..protocol.errors import ErrorCode
 from ..protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from .controller_request import ask_controller
 
 if TYPE_CHECKING:
-    from ..protocol.messages.delete_topics import DeleteTopicsResponse
     from ..server.broker import BrokerServer
 
 #: The version of DeleteTopics that takes topic ids.
@@ -22,26 +21,15 @@ _DELETED = (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_
 async def delete_everything(broker: BrokerServer) -> None:
     """Returns when the deletion is committed and applied here.
 
-    Raises RuntimeError where a topic stays, and where the broker has failed.
+    Raises RuntimeError where a topic stays, and where the broker has failed, TimeoutError.
     """
     topics = [
         DeleteTopicState(name=None, topic_id=topic.id) for topic in broker.node.metadata.image.topics.by_id.values()
     ]
     if not topics:
         return
-    answered: asyncio.Future[DeleteTopicsResponse] = asyncio.get_running_loop().create_future()
     request = DeleteTopicsRequest(topics=topics, timeout_ms=30_000)
-    broker.controller.driver.submit(request, DELETE_TOPICS_VERSION, lambda response: _set(answered, response))
-    ends: list[asyncio.Future[object]] = [answered, broker.failed]  # type: ignore[list-item]
-    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-    if not answered.done():
-        raise RuntimeError(f"the broker cannot continue: {broker.failed.result()}")
-    results = answered.result().responses
+    results = (await ask_controller(broker, request, DELETE_TOPICS_VERSION)).responses
     failed = {result.name: ErrorCode(result.error_code).name for result in results if result.error_code not in _DELETED}
     if failed:
         raise RuntimeError(f"could not delete {failed}")
-
-
-def _set(answered: asyncio.Future[DeleteTopicsResponse], response: DeleteTopicsResponse) -> None:
-    if not answered.done():
-        answered.set_result(response)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from ..protocol.errors import ErrorCode
@@ -12,10 +11,10 @@ from ..protocol.messages.alter_partition_reassignments import (
     ReassignableTopic,
 )
 from ..protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersTopic
+from .controller_request import ask_controller
 
 if TYPE_CHECKING:
     from ..metadata.image import PartitionImage
-    from ..protocol.schema import Request, ResponseT
     from ..server.broker import BrokerServer
 
 
@@ -36,7 +35,7 @@ def _partition(server: BrokerServer, topic: str, partition: int) -> PartitionIma
 
 
 async def move_leader(controller: BrokerServer, topic: str, partition: int, to: int) -> None:
-    """Has the active controller prefer a replica, and elect it. Raises ValueError, KeyError, RuntimeError."""
+    """Has the active controller prefer a replica, and elect it. Raises ValueError, KeyError, RuntimeError, TimeoutError."""
     known = _partition(controller, topic, partition)
     if to not in known.isr:
         raise ValueError(f"{topic}-{partition} broker {to} is not in the ISR {sorted(known.isr)}")
@@ -45,11 +44,13 @@ async def move_leader(controller: BrokerServer, topic: str, partition: int, to: 
     replicas = [to, *(replica for replica in known.replicas if replica != to)]
     parts = [ReassignablePartition(partition_index=partition, replicas=replicas)]
     topics = [ReassignableTopic(name=topic, partitions=parts)]
-    response = await _ask(controller, AlterPartitionReassignmentsRequest(timeout_ms=_TIMEOUT_MS, topics=topics), 0)
+    response = await ask_controller(
+        controller, AlterPartitionReassignmentsRequest(timeout_ms=_TIMEOUT_MS, topics=topics), 0
+    )
     _check(response.error_code, *(one.error_code for each in response.responses for one in each.partitions))
     election = [ElectLeadersTopic(topic=topic, partitions=[partition])]
     request = ElectLeadersRequest(election_type=_PREFERRED, topic_partitions=election, timeout_ms=_TIMEOUT_MS)
-    elected = await _ask(controller, request, 2)
+    elected = await ask_controller(controller, request, 2)
     _check(
         elected.error_code,
         *(result.error_code for topic in elected.replica_election_results for result in topic.partition_result),
@@ -60,9 +61,3 @@ def _check(*codes: int) -> None:
     failed = [ErrorCode(code).name for code in codes if code not in (0, ErrorCode.ELECTION_NOT_NEEDED)]
     if failed:
         raise RuntimeError(f"the controller returned errors: {', '.join(failed)}")
-
-
-async def _ask(controller: BrokerServer, request: Request[ResponseT], version: int) -> ResponseT:
-    answered: asyncio.Future[ResponseT] = asyncio.get_running_loop().create_future()
-    controller.controller.driver.submit(request, version, answered.set_result)
-    return await asyncio.wait_for(answered, _TIMEOUT_MS / 1000)

@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypedDict, Union
 
 from ..protocol.errors import ErrorCode
-from ..protocol.records.batch import CONTROL_FLAG, iter_headers
+from ..protocol.records.batch import CONTROL_FLAG, check_crc, iter_headers
+from ..protocol.records.errors import BatchError
 from ..protocol.records.record import decode_batch
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ _IDLE_MS = 3000
 _TIMEOUT_S, _PATIENCE_S = 30.0, 12.0
 #: Bytes of one response; a larger batch comes alone.
 _FETCH_BYTES = 4 << 20
+#: Responses without records, each after `_IDLE_MS`, that end a partition: compaction may leave nothing before the end.
+_MOST_EMPTY = 3
 
 #: Data in a line: text, or base64 in a mapping.
 Shown = Union[str, dict[str, str], None]
@@ -103,8 +106,8 @@ def record(
 ) -> int:
     """Writes the records that the topics have now into a file, the oldest first. Returns how many.
 
-    Reads without a group, so the cluster keeps no trace. Raises ValueError for what cannot be masked, and RequestFailed of
-    odradek.admin.errors; no file is left then.
+    Reads without a group, so the cluster keeps no trace. Raises ValueError for what cannot be masked or is damaged, and
+    RequestFailed of odradek.admin.errors; no file is left then.
     """
     return write(_consumed(bootstrap_servers, topics, most), path, masking)
 
@@ -169,21 +172,43 @@ def _consumed(bootstrap_servers: str, topics: list[str], most: int) -> Iterator[
 
 
 def _records(admin: Admin, place: Place, offset: int, end: int) -> Iterator[Recorded]:
-    """The records of a partition from an offset to the end. Raises RequestFailed."""
+    """The records of a partition from an offset to the end. Raises RequestFailed, and ValueError for damaged batches."""
+    from ..admin.errors import ResponseError
+
+    empty = 0
     while offset < end:
-        batches = admin.repeated(functools.partial(_fetched, admin, place, offset))
+        found = admin.repeated(functools.partial(_fetched, admin, place, offset))
         after = offset
-        for position, header in iter_headers(batches):
-            after = header.base_offset + header.last_offset_delta + 1
-            if header.attributes & CONTROL_FLAG:
-                continue
-            for one in decode_batch(batches, position, header):
-                if offset <= one.offset < end:
-                    yield Recorded(*place, one.timestamp, one.key, one.value, one.headers)
-        offset = after
+        try:
+            for position, header in iter_headers(found.batches):
+                check_crc(found.batches, position, header)
+                after = max(after, header.next_offset)
+                if header.attributes & CONTROL_FLAG:
+                    continue
+                for one in decode_batch(found.batches, position, header):
+                    if offset <= one.offset < end:
+                        yield Recorded(*place, one.timestamp, one.key, one.value, one.headers)
+        except BatchError as error:
+            raise ValueError(f"{place[0]}-{place[1]}, records from offset {after} on: {error}") from error
+        if after == offset:
+            empty += not found.is_throttled
+            if empty == _MOST_EMPTY and found.high_watermark < end:
+                raise ResponseError(f"{place[0]}-{place[1]}", ErrorCode.REQUEST_TIMED_OUT)
+            if empty == _MOST_EMPTY:
+                return
+        else:
+            offset, empty = after, 0
 
 
-def _fetched(admin: Admin, place: Place, offset: int) -> bytes:
+class _Fetched(NamedTuple):
+    """The response of a partition's leader. `is_throttled`: a quota may have left the records out."""
+
+    batches: bytes
+    high_watermark: int
+    is_throttled: bool
+
+
+def _fetched(admin: Admin, place: Place, offset: int) -> _Fetched:
     """The batches from an offset on, of the partition's leader."""
     from ..admin.errors import check
     from ..admin.topics import described_topics
@@ -205,7 +230,7 @@ def _fetched(admin: Admin, place: Place, offset: int) -> bytes:
     check(f"{topic}-{index}", response.error_code)
     (found,) = (one for result in response.responses for one in result.partitions)
     check(f"{topic}-{index}", found.error_code)
-    return bytes(found.records or b"")
+    return _Fetched(bytes(found.records or b""), found.high_watermark, response.throttle_time_ms > 0)
 
 
 def replay(embedded: Embedded, path: str | Path) -> int:

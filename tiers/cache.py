@@ -15,8 +15,9 @@ leaders may have copied the same offsets, in segments with other borders. It sta
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import Enum
+from operator import itemgetter
 from typing import NamedTuple
 
 from .segment_metadata import (
@@ -31,6 +32,8 @@ from .segment_metadata import (
 
 #: No segment of the epoch was copied.
 NO_OFFSET = -1
+#: Changed segments that are kept for `take_changed`. Only a leader takes them.
+_MOST_CHANGED = 10_000
 
 
 class Applied(Enum):
@@ -55,7 +58,7 @@ class EpochReferences(NamedTuple):
 class _EpochState:
     """The segments of one leader epoch."""
 
-    __slots__ = ("_first", "_starts", "highest_offset", "ids", "unreferenced")
+    __slots__ = ("_first", "_longest", "_starts", "_with_aborted", "highest_offset", "ids", "unreferenced")
 
     def __init__(self) -> None:
         #: Start offsets of the referenced segments in this epoch, ascending, from `_first` on. Those before are of deleted
@@ -66,6 +69,25 @@ class _EpochState:
         self.ids: dict[int, bytes] = {}
         self.unreferenced: set[bytes] = set()
         self.highest_offset = NO_OFFSET
+        #: (first offset, last offset, id) of the copied segments that may have aborted transactions, in order; and the most
+        #: offsets that one of them has had.
+        self._with_aborted: list[tuple[int, int, bytes]] = []
+        self._longest = 0
+
+    def add_aborted(self, start: int, end: int, segment_id: bytes) -> None:
+        insort(self._with_aborted, (start, end, segment_id))
+        self._longest = max(self._longest, end - start)
+
+    def remove_aborted(self, start: int, end: int, segment_id: bytes) -> None:
+        del self._with_aborted[bisect_left(self._with_aborted, (start, end, segment_id))]
+
+    def ranges_with_aborted(self, offset: int) -> Iterator[tuple[int, int]]:
+        """Returns first and last offset of the segments that end at `offset` or behind it, in order of the first."""
+        first = bisect_left(self._with_aborted, offset - self._longest, key=itemgetter(0))
+        for number in range(first, len(self._with_aborted)):
+            start, end, _ = self._with_aborted[number]
+            if end >= offset:
+                yield start, end
 
     def reference(self, start: int, segment_id: bytes, end: int) -> None:
         """The segment is copied. It replaces the copies that it covers."""
@@ -107,16 +129,15 @@ class _EpochState:
 class RemoteLogMetadataCache:
     """See the head of the file. No method raises for an event from outside; `Applied` has its effect."""
 
-    __slots__ = ("_changed", "_epochs", "_segments", "_unfinished", "_with_aborted", "copied_bytes")
+    __slots__ = ("_changed", "_epochs", "_segments", "_unfinished", "copied_bytes")
 
     def __init__(self) -> None:
         self._segments: dict[bytes, RemoteLogSegmentMetadata] = {}
-        #: Segments whose copy or deletion has not ended, and copied ones that may have aborted transactions.
+        #: Segments whose copy or deletion has not ended.
         self._unfinished: dict[bytes, RemoteLogSegmentMetadata] = {}
-        self._with_aborted: dict[bytes, RemoteLogSegmentMetadata] = {}
         self.copied_bytes = 0
-        #: Ids of the segments that have changed since `take_changed`.
-        self._changed: set[bytes] = set()
+        #: Ids of the segments that have changed since `take_changed`; None before the first call, and if they are too many.
+        self._changed: set[bytes] | None = None
         self._epochs: dict[int, _EpochState] = {}
 
     def __len__(self) -> int:
@@ -181,7 +202,8 @@ class RemoteLogMetadataCache:
         if segment.state is COPY_SEGMENT_FINISHED:
             self.copied_bytes += segment.size_bytes
             if not segment.txn_index_empty:
-                self._with_aborted[segment_id] = segment
+                for epoch, start in segment.epochs:
+                    self._epoch(epoch).add_aborted(start, segment.epoch_end_offset(epoch), segment_id)
         else:
             self._unfinished[segment_id] = segment
 
@@ -189,9 +211,14 @@ class RemoteLogMetadataCache:
         known = self._segments.pop(segment_id, None)
         if known is not None and known.state is COPY_SEGMENT_FINISHED:
             self.copied_bytes -= known.size_bytes
+            if not known.txn_index_empty:
+                for epoch, start in known.epochs:
+                    self._epoch(epoch).remove_aborted(start, known.epoch_end_offset(epoch), segment_id)
         self._unfinished.pop(segment_id, None)
-        self._with_aborted.pop(segment_id, None)
-        self._changed.add(segment_id)
+        if self._changed is not None:
+            self._changed.add(segment_id)
+            if len(self._changed) > _MOST_CHANGED:
+                self._changed = None
 
     def _enter(self, segment: RemoteLogSegmentMetadata) -> None:
         """The segment is in a state after COPY_SEGMENT_STARTED."""
@@ -245,13 +272,11 @@ class RemoteLogMetadataCache:
 
         Each copy that has some is walked from its first offset on, since another copy may be in use for its first part.
         """
-        ranges = []
-        for segment in self._with_aborted.values():
-            starts = [start for one, start in segment.epochs if one == epoch]
-            if starts and segment.epoch_end_offset(epoch) >= offset:
-                ranges.append((max(starts[0], offset), segment.epoch_end_offset(epoch)))
+        state = self._epochs.get(epoch)
+        if state is None:
+            return None
         walked = offset
-        for start, end in sorted(ranges):
+        for start, end in state.ranges_with_aborted(offset):
             walked = max(walked, start)
             while walked <= end:
                 found = self.segment_for(epoch, walked)
@@ -294,8 +319,10 @@ class RemoteLogMetadataCache:
         """Returns the segments whose copy or deletion has not ended."""
         return list(self._unfinished.values())
 
-    def take_changed(self) -> set[bytes]:
-        """Returns the ids of the segments that have changed since the last call. There is one caller (RetainedSegments)."""
+    def take_changed(self) -> set[bytes] | None:
+        """Returns the ids of the segments that have changed since the last call; None where any may have. RetainedSegments
+        is the one caller.
+        """
         changed, self._changed = self._changed, set()
         return changed
 

@@ -24,6 +24,7 @@ from collections import deque
 from typing import NamedTuple
 
 from ..protocol.buffer import Buffer
+from ..protocol.murmur2 import partition_of
 from .cache import Applied, RemoteLogMetadataCache
 from .events import DamagedMetadata, decode_event
 from .segment_metadata import (
@@ -50,17 +51,7 @@ def metadata_partition(partition: TopicIdPartition, count: int) -> int:
     hashed = 1
     for value in (least ^ least >> 32, most ^ most >> 32, partition.partition):
         hashed = (31 * hashed + value) % _INT32
-    return (_murmur2(hashed.to_bytes(4)) & 0x7FFFFFFF) % count
-
-
-def _murmur2(data: bytes) -> int:
-    """Returns Kafka's murmur2 of four bytes, as an unsigned number."""
-    factor = 0x5BD1E995
-    k = int.from_bytes(data, "little") * factor % _INT32
-    k = (k ^ k >> 24) * factor % _INT32
-    h = (0x9747B28C ^ len(data)) * factor % _INT32 ^ k
-    h = (h ^ h >> 13) * factor % _INT32
-    return h ^ h >> 15
+    return partition_of(hashed.to_bytes(4), count)
 
 
 class DamagedRecord(NamedTuple):

@@ -11,15 +11,15 @@ Objects have the names of the folder store. One that is uploaded at once is crea
 uploaded in parts, of which each is sent again where it fails, and appears when all are there: an attempt that is repeated
 continues with the first object that is missing. S3 checks a SHA-256 of each request, or `store.checksum_algorithm`.
 
-A crash in the middle of a multipart upload leaves parts that no listing shows. In S3 the next attempt, or the deletion of
-the segment, aborts the upload (`open_uploads.py`); other buckets need a lifecycle rule. An attempt that is repeated
-begins such an object anew: the parts of the upload are aborted, not continued.
+A crash in the middle of a multipart upload leaves parts that no listing shows. In S3 the next attempt, the deletion of
+the segment, or a look at all uploads aborts the upload (`open_uploads.py`); other buckets need a lifecycle rule. An attempt
+that is repeated begins such an object anew: the parts of the upload are aborted, not continued.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -34,9 +34,9 @@ from obstore.store import from_url
 
 from ..protocol.checksum import crc32c
 from .checksums import Checksums, checksum_of, chunks_of, part_size
-from .object_names import object_name, parse_object_name
+from .object_names import directory_name, object_name, parse_object_name
 from .open_uploads import open_uploads
-from .segment_metadata import COPY_SEGMENT_FINISHED, RemoteLogSegmentMetadata
+from .segment_metadata import COPY_SEGMENT_FINISHED, RemoteLogSegmentMetadata, TopicIdPartition
 from .store import (
     DamagedRemoteObject,
     InvalidStore,
@@ -83,7 +83,9 @@ class ObjectStore:
         self._folder = _folder_of(url)
         is_there = self._folder is None or self._folder.is_dir()
         self._connected = _connect(url, _below(config, "store."), _below(config, "client.")) if is_there else None
-        self._uploads = open_uploads(url, _below(config, "store."))
+        self._uploads = open_uploads(url, _below(config, "store.") | _below(config, "client."))
+        #: Whether the last search for uploads failed.
+        self._fails_to_abort = False
         self._prefix = urlsplit(url).path.strip("/")
 
     def create(self) -> None:
@@ -139,9 +141,21 @@ class ObjectStore:
             raise RemoteStorageError(f"{name} has {found} bytes after an upload of {size}")
         return size, crc
 
-    def _abort_uploads(self, name: str) -> None:
-        """Aborts multipart uploads to names that begin with this one."""
-        if self._uploads is not None and (count := self._uploads.abort(f"{self._prefix}/{name}".lstrip("/"))):
+    def _abort_uploads(self, name: str, is_meant: Callable[[str], bool] = lambda name: True) -> None:
+        """Aborts multipart uploads to names that begin with this one and are meant. A copy or a deletion does not need it:
+        what is left, the broker's look for open uploads finds (`open_uploads`).
+        """
+        if self._uploads is None:
+            return
+        try:
+            count = self._uploads.abort(f"{self._prefix}/{name}".lstrip("/"), is_meant)
+        except RemoteStorageError as failure:
+            if not self._fails_to_abort:
+                log.warning("uploads that have not ended are left: %s", failure)
+            self._fails_to_abort = True
+            return
+        self._fails_to_abort = False
+        if count:
             log.info("%s/%s: uploads that have not ended were aborted: %d", self._url, name, count)
 
     def _size(self, name: str) -> int | None:
@@ -177,10 +191,11 @@ class ObjectStore:
             self._delete_each(names)
         self._abort_uploads_of(segments)
 
-    def open_uploads(self) -> list[OpenUpload]:
+    def open_uploads(self, partition: TopicIdPartition | None = None) -> list[OpenUpload]:
         prefix = f"{self._prefix}/".lstrip("/")
+        folder = "" if partition is None else f"{directory_name(partition)}/"
         found = []
-        for name, upload_id in self._uploads.find(prefix) if self._uploads is not None else ():
+        for name, upload_id in self._uploads.find(f"{prefix}{folder}") if self._uploads is not None else ():
             one = parse_object_name(name.removeprefix(prefix), 0)
             if one is not None:
                 found.append(OpenUpload(name, upload_id, one.partition, one.segment_id))
@@ -192,10 +207,21 @@ class ObjectStore:
                 self._uploads.end(one.name, one.upload_id)
 
     def _abort_uploads_of(self, segments: Sequence[RemoteLogSegmentMetadata]) -> None:
-        """Aborts the uploads of those segments whose copy has not ended."""
+        """Aborts the uploads of those segments whose copy has not ended: by one listing of each partition."""
+        stems: dict[TopicIdPartition, list[str]] = {}
         for segment in segments:
             if segment.state is not COPY_SEGMENT_FINISHED:
-                self._abort_uploads(object_name(segment, PartType.LOG).removesuffix(PartType.LOG.value))
+                stem = object_name(segment, PartType.LOG).removesuffix(PartType.LOG.value)
+                stems.setdefault(segment.partition, []).append(stem)
+        for partition, found in stems.items():
+            name = found[0] if len(found) == 1 else f"{directory_name(partition)}/"
+            wanted = frozenset(found)
+            self._abort_uploads(name, lambda one, wanted=wanted: self._stem(one) in wanted)  # type: ignore[misc]
+
+    def _stem(self, name: str) -> str:
+        """Returns the name of an object in the bucket without the prefix of the store and the suffix of its part."""
+        folder, _, file = name.removeprefix(f"{self._prefix}/".lstrip("/")).rpartition("/")
+        return f"{folder}/{file.partition('.')[0]}"
 
     def _delete_each(self, names: Iterable[str]) -> None:
         for name in names:

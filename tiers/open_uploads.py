@@ -3,6 +3,7 @@
 obstore aborts an upload that fails, but not one whose process was killed, and it lists none. So this file sends two requests
 of S3 itself, ListMultipartUploads and AbortMultipartUpload, signed with AWS Signature Version 4. It needs the keys in the
 configuration or the environment: the credentials that obstore gets from an instance or a web identity are not to be had.
+TLS and proxy are those of obstore's client (`store_opener.py`).
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
+from http.client import HTTPException
 from typing import NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 from xml.etree import ElementTree
 
 from .store import RemoteStorageError
+from .store_opener import store_opener
 
 log = logging.getLogger("odradek.tiers")
 
@@ -28,8 +31,9 @@ _NO_CONTENT = hashlib.sha256(b"").hexdigest()
 #: A response has a thousand uploads at most, with names of up to 1,024 characters.
 _MOST_RESPONSE_BYTES = 8 << 20
 _NOT_FOUND = 404
-#: The bucket's policy, or the server, does not allow the request: it never will without a change of either.
-_NOT_ALLOWED = frozenset({400, 401, 403, 405, 501})
+#: The bucket's policy, or the server, does not allow the request: it never will without a change of either. S3 answers with
+#: 400 what may pass, such as an expired token.
+_NOT_ALLOWED = frozenset({401, 403, 405, 501})
 #: From `remote.log.storage.manager.`: obstore takes a key with and without its prefix.
 _PREFIXES = ("", "aws_")
 
@@ -50,18 +54,25 @@ class Place(NamedTuple):
 class OpenUploads:
     """The uploads of one bucket. Calls are for threads."""
 
-    def __init__(self, place: Place, keys: Keys, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    def __init__(
+        self,
+        place: Place,
+        keys: Keys,
+        opener: urllib.request.OpenerDirector,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
         self._place = place
         self._keys = keys
+        self._opener = opener
         self._now = now
         self._is_allowed = True
 
-    def abort(self, prefix: str) -> int:
-        """Aborts the uploads to names with a prefix; returns their number. Raises RemoteStorageError.
+    def abort(self, prefix: str, is_meant: Callable[[str], bool] = lambda name: True) -> int:
+        """Aborts the uploads to names with a prefix that are meant; returns their number. Raises RemoteStorageError.
 
         Where the bucket does not allow it, its lifecycle rule has to: this is said once.
         """
-        found = list(self.find(prefix))
+        found = [one for one in self.find(prefix) if is_meant(one[0])]
         for name, upload_id in found:
             self.end(name, upload_id)
         return len(found)
@@ -96,11 +107,11 @@ class OpenUploads:
     def _request(self, method: str, name: str, query: Mapping[str, str]) -> bytes | None:
         """Returns the content of a response; None where it is not found or not allowed. Raises RemoteStorageError."""
         path = f"{self._place.url}/{quote(name, safe='/-_.~')}" if name else self._place.url
-        request = urllib.request.Request(f"{path}?{_encoded(query)}", method=method)
-        for header, value in signed_headers(request, self._place.region, self._keys, self._now()).items():
-            request.add_header(header, value)
         try:
-            with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as response:
+            request = urllib.request.Request(f"{path}?{_encoded(query)}", method=method)
+            for header, value in signed_headers(request, self._place.region, self._keys, self._now()).items():
+                request.add_header(header, value)
+            with self._opener.open(request, timeout=_TIMEOUT_S) as response:
                 content: bytes = response.read(_MOST_RESPONSE_BYTES)
                 return content
         except urllib.error.HTTPError as error:
@@ -114,12 +125,14 @@ class OpenUploads:
                 self._is_allowed = False
                 return None
             raise RemoteStorageError(f"uploads of {self._place.url}: {error}") from error
-        except OSError as error:
+        except (OSError, HTTPException, ValueError) as error:
             raise RemoteStorageError(f"uploads of {self._place.url}: {error}") from error
 
 
 def open_uploads(url: str, config: Mapping[str, str]) -> OpenUploads | None:
-    """Returns the uploads of a store; `config` has obstore's keys. None for other stores, and without keys."""
+    """Returns the uploads of a store; `config` has obstore's keys, those of its client too. None for other stores, and
+    without keys. Raises InvalidStore.
+    """
     parts = urlsplit(url)
     keys = _keys(config)
     if parts.scheme not in ("s3", "s3a") or keys is None:
@@ -133,7 +146,8 @@ def open_uploads(url: str, config: Mapping[str, str]) -> OpenUploads | None:
         endpoint = (
             f"https://{parts.netloc}.s3.{region}.amazonaws.com" if is_virtual else f"https://s3.{region}.amazonaws.com"
         )
-    return OpenUploads(Place(endpoint if is_virtual else f"{endpoint}/{parts.netloc}", region), keys)
+    opener = store_opener(endpoint, lambda key: _value(config, key))
+    return OpenUploads(Place(endpoint if is_virtual else f"{endpoint}/{parts.netloc}", region), keys, opener)
 
 
 def _keys(config: Mapping[str, str]) -> Keys | None:

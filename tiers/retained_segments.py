@@ -1,8 +1,11 @@
 """The copied segments of a log in the order of retention, kept up to date with the changes of a cache.
 
-`plan_retention` in retention.py states the rules on a whole cache; this is the same for a leader that looks often: a
-pass costs in proportion to what has changed and to what goes. A change of the log's leader epochs has all segments looked at
-again, in steps.
+Segments go from the oldest on, up to the first of the log's history that is to stay. Segments of epochs before the log's
+first one go too, whatever their age: they are of a history that no leader has. Interrupted copies and deletions are those of
+`plan_collection`.
+
+A leader looks often: a pass costs in proportion to what has changed and to what goes. A change of the log's leader epochs
+has all segments looked at again, in steps.
 """
 
 from __future__ import annotations
@@ -45,12 +48,12 @@ class RetainedSegments:
         log_epochs = without_empty(epochs)
         # The start of the first epoch is that of the log: it moves with each deletion, and decides nothing.
         is_same = [epoch for epoch, _ in log_epochs[:1]] == [epoch for epoch, _ in self._log_epochs[:1]]
-        if not is_same or log_epochs[1:] != self._log_epochs[1:]:
+        changed = self.cache.take_changed()
+        if changed is None or not is_same or log_epochs[1:] != self._log_epochs[1:]:
             self._forget_all()
-            self.cache.take_changed()
             changed = self.cache.ids()
         else:
-            changed = self.cache.take_changed() | self._beyond
+            changed |= self._beyond
         self._log_epochs, self._epochs = log_epochs, {epoch for epoch, _ in log_epochs}
         while changed:
             for count, segment_id in enumerate(changed, 1):
@@ -58,6 +61,9 @@ class RetainedSegments:
                 if count % SEGMENTS_AT_A_TIME == 0:
                     yield
             changed = self.cache.take_changed()
+            if changed is None:
+                self._forget_all()
+                changed = self.cache.ids()
 
     def _forget_all(self) -> None:
         self._order, self._places, self._within, self._within_bytes = [], {}, {}, 0
@@ -98,7 +104,9 @@ class RetainedSegments:
         now_ms: int,
         copying: Collection[bytes] = (),
     ) -> RetentionPlan:
-        """Returns the first MOST_DELETIONS of what `plan_retention` returns."""
+        """Returns the log's new start, and the first MOST_DELETIONS copied segments that the leader deletes now. `copying`:
+        ids of segments that it copies.
+        """
         if not self._log_epochs:
             return RetentionPlan(log_start_offset, [])
         within_bytes = self._within_bytes - sum(self._within.get(one, 0) for one in copying)

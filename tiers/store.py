@@ -150,8 +150,8 @@ class BulkDeletion(Protocol):
 class UploadListing(Protocol):
     """A store that lists uploads in parts, beside the interface."""
 
-    def open_uploads(self) -> list[OpenUpload]:
-        """Returns those of segments that have begun and not ended, in any order."""
+    def open_uploads(self, partition: TopicIdPartition | None = None) -> list[OpenUpload]:
+        """Returns those of segments, of one partition or all, that have begun and not ended, in any order."""
         ...
 
     def abort_uploads(self, uploads: Sequence[OpenUpload]) -> None:

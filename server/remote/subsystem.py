@@ -229,7 +229,12 @@ class RemoteSubsystem(Subsystem):
     async def _sweep_uploads(self) -> None:
         while True:
             await asyncio.sleep(LOOK_S)
-            await self.work.uploads.look(self.logs, asyncio.get_running_loop().time())
+            try:
+                await self.work.uploads.look(self.logs, asyncio.get_running_loop().time())
+            except Exception as failure:
+                self._background.failed("remote uploads", failure)
+            else:
+                self._background.succeeded("remote uploads")
 
     # The port of the partitions.
 

@@ -1,16 +1,18 @@
 """Multipart uploads that do not end: those of leaders that were killed after another leader had deleted the segment.
 
-An upload of a segment that the metadata does not have is aborted, by the leader of the partition, once it was there at two
-looks. A leader reads its COPY_SEGMENT_STARTED back before it uploads, so a ready cache has it. One that is deposed would
-delete its objects at the end.
+An upload of a segment that the metadata does not have, or has as copied, is aborted, by the leader of the partition, once
+it was there at two looks. A leader reads its COPY_SEGMENT_STARTED back before it uploads, so a ready cache has it. One that
+is deposed would delete its objects at the end.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
+from ...tiers.segment_metadata import COPY_SEGMENT_FINISHED
 from ...tiers.store import OpenUpload, RemoteStorageError
 
 if TYPE_CHECKING:
@@ -22,6 +24,8 @@ log = logging.getLogger("odradek.remote")
 
 #: From one look to the next: a listing of a bucket is a request that costs money.
 INTERVAL_S = 1_800.0
+#: A deletion of a partition does not wait longer for a store that does not let its uploads be listed or aborted.
+_MOST_ATTEMPTS = 5
 
 
 class FollowedLog(Protocol):
@@ -43,12 +47,23 @@ class UploadSweep:
         self._threads = threads
         self._seen: set[OpenUpload] = set()
         self._next_s = 0.0
+        #: Attempts of `abort_all` that failed.
+        self._failed: Counter[TopicIdPartition] = Counter()
 
     async def abort_all(self, partition: TopicIdPartition) -> None:
-        """Aborts the uploads of a partition of which the store keeps nothing. Raises RemoteStorageError."""
-        if self._list is not None and self._abort is not None:
-            uploads = await self._threads.run(self._list)
-            await self._threads.run(self._abort, [one for one in uploads if one.partition == partition])
+        """Aborts the uploads of a partition of which the store keeps nothing. Raises RemoteStorageError, but
+        not at the last of some attempts.
+        """
+        if self._list is None or self._abort is None:
+            return
+        try:
+            await self._threads.run(self._abort, await self._threads.run(self._list, partition))
+        except RemoteStorageError as failure:
+            self._failed[partition] += 1
+            if self._failed[partition] < _MOST_ATTEMPTS:
+                raise
+            log.warning("%s: uploads that have not ended are left: %s", partition, failure)
+        del self._failed[partition]
 
     async def look(self, logs: Mapping[tuple[bytes, int], FollowedLog], now_s: float) -> None:
         """Aborts uploads that were stale at the last look, too. `logs`: the remote logs of this broker."""
@@ -73,4 +88,5 @@ def _is_stale(upload: OpenUpload, logs: Mapping[tuple[bytes, int], FollowedLog])
     remote = logs.get((upload.partition.topic_id, upload.partition.partition))
     if remote is None or not remote.leads or (cache := remote.cache) is None:
         return False
-    return cache.segment(upload.segment_id) is None
+    segment = cache.segment(upload.segment_id)
+    return segment is None or segment.state is COPY_SEGMENT_FINISHED

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode
@@ -147,6 +148,9 @@ class FollowedPartition:
         try:
             for position, header in iter_headers(records):
                 check_crc(records, position, header)
+                if not headers and self._is_empty_within(header):
+                    self._start_before(header.base_offset, bytes(records), now_ms)
+                    return
                 if header.base_offset < next_offset or header.last_offset_delta < 0:
                     raise CorruptBatch(
                         f"{hosted.name} ends at offset {next_offset}, but received a batch with base offset "
@@ -175,6 +179,24 @@ class FollowedPartition:
                 position += header.size
         hosted.role.appended(hosted.log.log_end_offset, now_ms)
 
+    def _is_empty_within(self, header: BatchHeader) -> bool:
+        """Returns whether the log has no records and begins within a batch: DeleteRecords moves a leader's log start to any
+        offset, and the leader sends the whole batch.
+        """
+        log = self.hosted.log
+        end = log.log_end_offset
+        return log.log_start_offset == end and header.base_offset < end <= header.last_offset
+
+    def _start_before(self, offset: int, records: bytes, now_ms: int) -> None:
+        """Has the empty log begin at an earlier offset, with the records that are there in the leader's log."""
+
+        def cut(log: Log) -> None:
+            log.truncate_fully_and_start_at(offset, now_ms)
+            with suppress(BatchError):  # behind the first batch: they are fetched again
+                self._append(records, now_ms)
+
+        self._cut(0, cut)
+
     # Where the logs differ.
 
     def _diverged(self, epoch: int, end_offset: int, now_ms: int) -> None:
@@ -192,15 +214,13 @@ class FollowedPartition:
 
     def truncate(self, offset: int, now_ms: int) -> None:
         """Truncates the log, at once or when the disk is ready for it. Raises LogDirectoryFailure."""
-        log = self.hosted.log
-        self._cut(offset if offset >= log.first_base_offset else 0, lambda log: log.truncate_to(offset, now_ms))
+        self._cut(offset, lambda log: log.truncate_to(offset, now_ms))
 
     def start_over(self, offset: int, now_ms: int) -> None:
         """Empties the log and lets it begin at `offset`, where the leader's begins. Raises LogDirectoryFailure."""
         self._cut(0, lambda log: log.truncate_fully_and_start_at(offset, now_ms))
 
-    def _cut(self, claimed: int, cut: Callable[[Log], None]) -> None:
-        """`claimed`: above it, nothing may be claimed while the log is cut."""
+    def _cut(self, offset: int, cut: Callable[[Log], None]) -> None:
 
         def cut_now() -> None:
             self.is_truncating = False
@@ -208,7 +228,11 @@ class FollowedPartition:
             self.hosted.truncated()
 
         self.is_truncating = True
-        self._truncations.submit(self.hosted, claimed, lambda: self.is_current, cut_now)
+        try:
+            self._truncations.submit(self.hosted, offset, lambda: self.is_current, cut_now)
+        except BaseException:
+            self.is_truncating = False
+            raise
 
 
 def _nobody_asks(followed: FollowedPartition) -> None:

@@ -17,6 +17,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from ...protocol.records.errors import BatchError
 from ...storage.files.failures import LogDirectoryFailure
 from ..runtime.background_tasks import BackgroundTasks
 
@@ -48,7 +49,9 @@ class CleanOffsets(Protocol):
 
 
 class Truncation(NamedTuple):
-    """A log that is to be cut. `offset`: above it, nothing may be claimed. `is_wanted` returns whether `cut` may run."""
+    """A log that is to be cut. `offset`: its end then; above it, nothing may be claimed. `is_wanted` returns whether `cut`
+    may run.
+    """
 
     hosted: HostedPartition
     log: Log
@@ -84,13 +87,12 @@ class Truncations:
     def submit(
         self, hosted: HostedPartition, offset: int, is_wanted: Callable[[], bool], cut: Callable[[], object]
     ) -> None:
-        """Has `cut` called once the disk claims nothing of the log above `offset`: at once where it does not. `cut` raises
-        LogDirectoryFailure, here too.
+        """Has `cut` called once the disk claims nothing above the end that a truncation to `offset` leaves: at once where it
+        does not. `cut` raises LogDirectoryFailure, here too.
         """
         truncation = self._prepared(hosted, offset, is_wanted, cut)
         if truncation.is_clear and hosted not in self._unfinished:
-            truncation.directory.claims.release(truncation.key)
-            cut()
+            self._release_and_cut(truncation)
             return
         self._unfinished[hosted] += 1
         self._waiting.append(truncation)
@@ -105,12 +107,16 @@ class Truncations:
     def _prepared(
         self, hosted: HostedPartition, offset: int, is_wanted: Callable[[], bool], cut: Callable[[], object]
     ) -> Truncation:
-        directory = hosted.directory
+        directory, opened = hosted.directory, hosted.open_log()
+        try:
+            offset = opened.end_before(offset)
+        except BatchError:
+            offset = 0  # the cut will fail, too
         # From here on no checkpoint is written with more.
         directory.claims.limit((hosted.topic, hosted.index), offset)
-        files = hosted.open_log().prepare_truncation(max(offset, hosted.log.first_base_offset))
+        files = opened.prepare_truncation(max(offset, opened.first_base_offset))
         was_clean = self._clean_offsets.limit_clean_offset(hosted, offset)
-        return Truncation(hosted, hosted.open_log(), directory, offset, files, was_clean, is_wanted, cut)
+        return Truncation(hosted, opened, directory, offset, files, was_clean, is_wanted, cut)
 
     async def _work(self) -> None:
         try:
@@ -120,7 +126,11 @@ class Truncations:
                 for directory in {one.directory for one in batch}:
                     await self._lower(directory, [one for one in batch if one.directory is directory])
                 for truncation in batch:
-                    self._end(truncation)
+                    try:
+                        self._end(truncation)
+                        self._background.succeeded(TASK)
+                    except Exception as failure:  # the others are cut all the same
+                        self._background.failed(TASK, failure)
                     await asyncio.sleep(0)
         except Exception as failure:
             self._background.failed(TASK, failure)
@@ -139,23 +149,42 @@ class Truncations:
 
     def _end(self, truncation: Truncation) -> None:
         """Cuts a log whose claims are lowered, unless it is not to be cut any more."""
-        hosted, key = truncation.hosted, truncation.key
+        hosted = truncation.hosted
         self._unfinished[hosted] -= 1
         if not self._unfinished[hosted]:
             del self._unfinished[hosted]
-            if not hosted.is_removed and hosted.directory is truncation.directory:
-                truncation.directory.claims.release(key)
         if hosted.is_removed or hosted.offline or not truncation.is_wanted():
+            self._release(truncation)
             return
         try:
             if hosted.log is not truncation.log:  # it has moved to another directory meanwhile
+                self._release(truncation)
                 self.submit(hosted, truncation.offset, truncation.is_wanted, truncation.cut)
                 return
-            assert not truncation.directory.claims.reaches(key, truncation.offset), f"{hosted.name}: a claim is left"
+            assert not truncation.directory.claims.reaches(truncation.key, truncation.offset), (
+                f"{hosted.name}: a claim is left"
+            )
             self._clean_offsets.limit_clean_offset(hosted, truncation.offset)
-            truncation.cut()
+            self._release_and_cut(truncation)
         except LogDirectoryFailure as failure:
             hosted.on_failure(failure)
+
+    def _release_and_cut(self, truncation: Truncation) -> None:
+        """Ends the limit of the claims, and cuts the log. The claims stay limited where that fails: a start would miss the
+        records up to higher ones.
+        """
+        self._release(truncation)
+        try:
+            truncation.cut()  # it may limit the claims itself, for work that goes on
+        except BaseException:
+            truncation.directory.claims.limit(truncation.key, truncation.offset)
+            raise
+
+    def _release(self, truncation: Truncation) -> None:
+        """Ends the limit of the claims, unless another truncation of the log needs it."""
+        hosted = truncation.hosted
+        if hosted not in self._unfinished and not hosted.is_removed and hosted.directory is truncation.directory:
+            truncation.directory.claims.release(truncation.key)
 
 
 def lower_claims(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import odradek
 import pytest
-from odradek.sink import rows as loops
+from odradek.protocol.murmur2 import partition_of
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import DataStreamWriter
@@ -78,7 +78,7 @@ def test_batch_query_writes_all_columns_where_java_would(spark: SparkSession, br
             if number == 99:
                 assert record.partition() == 2
             elif key is not None:
-                assert record.partition() == (loops.murmur2(key) & 0x7FFFFFFF) % PARTITIONS
+                assert record.partition() == partition_of(key, PARTITIONS)
     assert found == {
         number: (
             "left" if number % 2 == 0 else "right",

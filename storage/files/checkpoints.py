@@ -128,22 +128,6 @@ def _checksum(content: bytes) -> bytes:
     return b"%08x" % crc32c(content)
 
 
-def read_offsets(directory: str, name: str) -> dict[TopicPartition, int]:
-    """The checkpoint `name` of a log directory; empty when there is none.
-
-    Raises CorruptCheckpoint, and LogDirectoryFailure when the disk does not give it.
-    """
-    path = f"{directory}/{name}"
-    try:
-        content = read_if_exists(path)
-    except OSError as error:
-        raise LogDirectoryFailure(directory, f"reading {path}", error) from error
-    try:
-        return decode_offsets(content) if content else {}
-    except CorruptCheckpoint as error:
-        raise CorruptCheckpoint(f"{path}: {error}") from None
-
-
 def write_offsets(directory: str, name: str, offsets: Mapping[TopicPartition, int]) -> None:
     """Replaces the checkpoint, and waits until the disk has it: any thread may call it. Raises LogDirectoryFailure.
 

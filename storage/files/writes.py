@@ -47,17 +47,34 @@ def naming(path: str) -> Iterator[None]:
 def write_atomically(path: str, content: bytes, *, sync: bool = True) -> None:
     """A file that is seen whole or not at all: written beside, synced, renamed over."""
     temporary = path + ".tmp"
+    write_beside(temporary, content, sync=sync)
+    os.replace(temporary, path)
+    if sync:
+        sync_directory(os.path.dirname(path))
+
+
+def write_beside(temporary: str, content: bytes, *, sync: bool) -> None:
+    """Writes a file that is to be renamed over another."""
     fd = open_fd(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
-        with naming(path):
+        with naming(temporary):
             write_fully(fd, content, 0)
             if sync:
                 os.fsync(fd)
     finally:
         os.close(fd)
-    os.replace(temporary, path)
-    if sync:
-        sync_directory(os.path.dirname(path))
+
+
+def sync_if_exists(path: str) -> None:
+    """Makes the content of a file survive a power cut. It may be gone meanwhile."""
+    try:
+        fd = open_fd(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def read_if_exists(path: str) -> bytes | None:

@@ -48,8 +48,9 @@ class FileClaims:
                 self._damage.save(self._end_offset)
             for snapshot in self._snapshots:
                 unlink_if_exists(snapshot)
-            is_synced = self._epochs is not None and self._epochs.write(path, sync=sync) and sync
-            if sync and not is_synced:
+            if self._epochs is not None:
+                self._epochs.write(path, sync=sync)
+            elif sync:
                 sync_directory(path)
         except OSError as error:
             raise LogDirectoryFailure(self._directory.log_directory, f"truncating {path}", error) from error

@@ -16,6 +16,7 @@ not written to are closed without touching the disk.
 
 from __future__ import annotations
 
+import os
 import threading
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from ..files.partition_directory import PartitionDirectory
-from ..files.writes import read_if_exists, write_atomically
+from ..files.writes import read_if_exists, sync_directory, sync_if_exists, unlink_if_exists, write_beside
 
 FILE_NAME = "leader-epoch-checkpoint"
 UNDEFINED_EPOCH = -1
@@ -31,8 +32,8 @@ UNDEFINED_OFFSET = -1
 #: No entry is missing in the file.
 _NOTHING = 1 << 63
 _EMPTY = b"0\n0\n"
-#: Held while a thread writes a file: two of them may have taken contents of the same one.
-_writing = threading.Lock()
+#: Held while a file gets its name: two threads may have contents of the same one. Nobody waits for a disk with it.
+_renaming = threading.Lock()
 
 
 def _decode(content: bytes) -> list[tuple[int, int]]:
@@ -56,13 +57,24 @@ class EpochsContent(NamedTuple):
     number: int
     content: bytes
 
-    def write(self, path: str, *, sync: bool = True) -> bool:
-        """Replaces the file in the partition's directory, unless a newer content was taken. Returns whether it did."""
-        with _writing:
-            if self.number != self.epochs.contents:
-                return False
-            write_atomically(f"{path}/{FILE_NAME}", self.content, sync=sync)
-            return True
+    def write(self, path: str, *, sync: bool = True) -> None:
+        """Replaces the file in the partition's directory, unless a newer content did. Each content has a file of its own
+        until then, so that the loop and a thread may write at the same time. Raises OSError.
+        """
+        target = f"{path}/{FILE_NAME}"
+        temporary = f"{target}.{self.number}.tmp"
+        write_beside(temporary, self.content, sync=sync)
+        with _renaming:
+            is_newest = self.number > self.epochs.written
+            if is_newest:
+                os.replace(temporary, target)
+                self.epochs.written = self.number
+        if not is_newest:
+            unlink_if_exists(temporary)
+            if sync:
+                sync_if_exists(target)
+        if sync:
+            sync_directory(path)
 
 
 class LeaderEpochs:
@@ -70,7 +82,7 @@ class LeaderEpochs:
 
     __slots__ = (
         "_directory", "_epochs", "_file_start", "_starts", "_unsynced_from", "_unwritten_from", "contents", "is_doubtful",
-        "is_missing", "latest",
+        "is_missing", "latest", "written",
     )  # fmt: skip
 
     def __init__(
@@ -86,6 +98,8 @@ class LeaderEpochs:
         self._file_start = (self._starts[-1] if self._starts else -1) if are_written else _NOTHING
         #: The number of contents that were made for the file.
         self.contents = 0
+        #: The number of the newest of them that the file has.
+        self.written = 0
         #: The file was not there, or could not be read, when it was loaded.
         self.is_missing = self.is_doubtful = False
         #: The last epoch, or UNDEFINED_EPOCH.
@@ -179,12 +193,13 @@ class LeaderEpochs:
         self._unwritten_from = min(self._unwritten_from, offset)
         self._unsynced_from = min(self._unsynced_from, offset)
 
-    def _content(self, below: int = _NOTHING) -> bytes:
+    def _content(self, below: int = _NOTHING) -> EpochsContent:
         """Returns the content of the file with the entries that start below an offset, which the file has from now on."""
         kept = [entry for entry in self.entries() if entry[1] < below]
         self._file_start = kept[-1][1] if kept else -1
         self.contents += 1
-        return "\n".join(("0", str(len(kept)), *(f"{epoch} {start}" for epoch, start in kept), "")).encode()
+        content = "\n".join(("0", str(len(kept)), *(f"{epoch} {start}" for epoch, start in kept), "")).encode()
+        return EpochsContent(self, self.contents, content)
 
     def file_reaches(self, offset: int) -> bool:
         """Returns whether the file may have an entry that starts at `offset` or after it."""
@@ -192,7 +207,7 @@ class LeaderEpochs:
 
     def take_below(self, end_offset: int) -> EpochsContent:
         """Returns a content for a log that is about to be cut at `end_offset`. The entries stay until it is."""
-        content = EpochsContent(self, self.contents + 1, self._content(end_offset))
+        content = self._content(end_offset)
         if self._starts and self._starts[-1] >= end_offset:
             self._changed_from(end_offset)
         return content
@@ -206,7 +221,7 @@ class LeaderEpochs:
         if self.is_synced(log_end_offset):
             return None
         self._unwritten_from = self._unsynced_from = _NOTHING
-        return EpochsContent(self, self.contents + 1, self._content())
+        return self._content()
 
     def write(self, log_end_offset: int = _NOTHING, *, sync: bool = True) -> None:
         """Brings the file up to date, if it is not so for a log that ends there, or anywhere.
@@ -215,7 +230,7 @@ class LeaderEpochs:
         """
         if self.is_synced(log_end_offset) or (self._unwritten_from >= log_end_offset and not sync):
             return
-        write_atomically(f"{self._directory.path}/{FILE_NAME}", self._content(), sync=sync)
+        self._content().write(self._directory.path, sync=sync)
         self._unwritten_from = _NOTHING
         if sync:
             self._unsynced_from = _NOTHING

@@ -6,9 +6,8 @@ import os
 from typing import TYPE_CHECKING
 
 from ..files import write_checks
-from ..files.descriptors import open_fd
 from ..files.failures import LogDirectoryFailure
-from ..files.writes import sync_directory
+from ..files.writes import sync_directory, sync_if_exists
 
 if TYPE_CHECKING:
     from ..files.open_files import OpenFile
@@ -44,22 +43,12 @@ class PendingFlush:
             for file, index_paths in self._files:
                 os.fdatasync(file.fd)
                 for path in index_paths or ():
-                    _sync_if_exists(path)
-            if self._epochs is None or not self._epochs.write(self._directory.path):
+                    sync_if_exists(path)  # compaction or retention may have taken the segment meanwhile
+            if self._epochs is None:
                 sync_directory(self._directory.path)
+            else:
+                self._epochs.write(self._directory.path)
         except OSError as error:
             raise LogDirectoryFailure(
                 self._directory.log_directory, f"flushing {self._directory.path}", error
             ) from error
-
-
-def _sync_if_exists(path: str) -> None:
-    """Compaction or retention may have taken the segment meanwhile."""
-    try:
-        fd = open_fd(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

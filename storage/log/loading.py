@@ -22,7 +22,7 @@ from ...protocol.records.errors import BatchError, OldFormatInLog
 from ..files.segment_files import LOG_SUFFIX, SNAPSHOT_SUFFIX
 from ..files.writes import unlink_if_exists
 from ..segments.aborted import append_aborted, remove_aborted
-from ..segments.batches import batches_of, recover_segment
+from ..segments.batches import recover_segment
 from ..segments.damage import Damage, DamagedRange
 from ..segments.sealed import sealed_end
 from ..segments.segment import Segment
@@ -30,6 +30,7 @@ from .ends import UNPROVEN, Claim, known_end
 from .epochs import FILE_NAME as EPOCHS_FILE
 from .epochs import LeaderEpochs
 from .inventory import Inventory, take_inventory
+from .lost_ranges import lost_ranges
 from .producers import Producers
 from .replay import aborted_entry, follow_batch, restore_producers, whole_batches
 
@@ -180,7 +181,7 @@ class LogLoader:
             return
         with suppress(OldFormatInLog):
             limit, interval = following, self.config.index_interval_bytes
-            found = recover_segment(self.directory, segment.base_offset, interval, _pass, limit)
+            found = recover_segment(self.directory, segment.base_offset, interval, None, limit)
             segment.forget_indexes()
             if not self._add_holes(segment, found, following):
                 self.notes.append(f"{segment.path}: an index is invalid; rebuilt from the log")
@@ -222,17 +223,10 @@ class LogLoader:
 
     def _add_holes(self, segment: Segment, found: WholeBatches, following: int | None) -> bool:
         """Returns whether there are any; behind the last batch too, unless `following` is None."""
-        for position, size, first, next_offset, reason in found.holes:
-            self._add_damage(segment, position, size, first, next_offset, reason)
-        ends_early = following is not None and (
-            found.size < segment.size
-            or (found.next_offset < following and _is_dense(segment.path, found) and not self.config.compact)
-        )
-        if following is not None and ends_early:
-            rest = segment.size - found.size
-            reason = "no whole batch" if rest else "the file ends early"
-            self._add_damage(segment, found.size, rest, found.next_offset, following, reason)
-        return ends_early or bool(found.holes)
+        lost = lost_ranges(segment, found, following, is_compacted=self.config.compact)
+        for one in lost:
+            self.damage.add(one)
+        return bool(lost)
 
     def _add_damage(
         self, segment: Segment, position: int, size: int, first_offset: int, next_offset: int, reason: str
@@ -360,17 +354,3 @@ class LogLoader:
 
 def _highest(claims: Sequence[Claim]) -> int:
     return max(claim.offset for claim in claims)
-
-
-def _pass(position: int, header: BatchHeader, batch: memoryview) -> None:
-    """Nothing is learnt from a batch that is followed already."""
-
-
-def _is_dense(path: str, found: WholeBatches) -> bool:
-    """Returns whether no offset is left out between the batches: the segment was never compacted."""
-    next_offset = None
-    for _, header, _ in batches_of(path, found.size, verify=False):
-        if next_offset not in (None, header.base_offset) or header.record_count != header.last_offset_delta + 1:
-            return False
-        next_offset = header.next_offset
-    return True

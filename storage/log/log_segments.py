@@ -12,14 +12,17 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import lt
 from typing import TYPE_CHECKING
 
+from ...protocol.records.errors import CorruptBatch
 from ..files.segment_files import CLEANED_SUFFIX, SNAPSHOT_SUFFIX, SWAP_SUFFIX
 from ..files.writes import read_if_exists, unlink_if_exists, write_atomically
 from ..segments.aborted import plausible_aborted, read_aborted, replace_aborted, truncate_aborted
+from ..segments.batches import recover_segment
 from ..segments.segment import Segment
 from ..segments.snapshots import decode_snapshot, encode_snapshot
 from .claims import FileClaims, outdate_notes
 from .loading import LogLoader
 from .log_facts import UNNOTED, LogFacts
+from .lost_ranges import lost_ranges
 from .removals import Removals
 from .replay import restore_producers
 
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from ..files.partition_directory import PartitionDirectory
     from ..segments.aborted import AbortedTransaction
     from ..segments.damage import DamagedRange
+    from ..segments.segment import SegmentCut
     from .config import LogConfig
     from .loading import LoadedLog
 
@@ -264,9 +268,12 @@ class LogSegments(LogFacts):
             claims.lower()
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
-        """Removes the record at `offset` and all after it; a batch that contains it goes whole.
+        """Removes the record at `offset` and all after it; a batch that contains it goes whole. The log ends with the last
+        batch that stays, where a start finds its end too: offsets before `offset` may be gone by compaction, or damaged.
 
-        The caller has lowered the claims of the log directory's checkpoints (storage/claims.py).
+        The caller has lowered the claims of the log directory's checkpoints (storage/claims.py). The segment that is cut
+        is read before anything is removed: damage in it does not end a truncation half way. Raises LogDirectoryFailure,
+        and OldMessageFormat with an unchanged log.
         """
         if offset >= self.log_end_offset:
             # An epoch in which this log led, and wrote nothing, is not in the next leader's log.
@@ -278,21 +285,49 @@ class LogSegments(LogFacts):
             self.truncate_fully_and_start_at(offset, now_ms, start)
             return
         self._free_names()
-        self._lower_claims(offset)
+        try:
+            cut = self._cut_within(self.segment_of(offset), offset)
+        except OSError as error:
+            raise self._failed("truncating", error) from error
+        self._lower_claims(cut.next_offset)
         try:
             outdate_notes(self.path)
             while self.active.base_offset > offset:
                 self._remove_last().delete()
             self._limits_of = None
             self.generation += 1
-            self.active.truncate_to(offset)
+            self.active.truncate(cut)
             truncate_aborted(self._directory, self.active.base_offset, offset)
-            self._ends_at(offset)
+            self._ends_at(cut.next_offset)
             self.epochs.write(sync=False)
             self._restore_producers(now_ms)
             self._restrict_damage()
         except OSError as error:
             raise self._failed("truncating", error) from error
+
+    def end_before(self, offset: int) -> int:
+        """Returns the log's end after a truncation to `offset`: above it, nothing may be claimed before. Raises as
+        `truncate_to`.
+        """
+        if offset >= self.log_end_offset:
+            return offset
+        if offset < self.segments[0].base_offset:
+            return 0
+        try:
+            return self._cut_within(self.segment_of(offset), offset).next_offset
+        except OSError as error:
+            raise self._failed("truncating", error) from error
+
+    def _cut_within(self, segment: Segment, offset: int) -> SegmentCut:
+        """Returns where the segment is cut. If it is damaged there, reads it through: the ranges are known then."""
+        try:
+            return segment.cut_at(offset)
+        except CorruptBatch:
+            base, interval, end = segment.base_offset, self.config.index_interval_bytes, segment.next_offset
+            found = recover_segment(self._directory, base, interval, None, end)
+            segment.forget_indexes()
+            self.add_damage(lost_ranges(segment, found, end, is_compacted=self.config.compact))
+            return segment.cut_at(offset)
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int, log_start_offset: int | None = None) -> None:
         """Removes everything; the next record has `offset`. With a log start offset before it, the records between the
@@ -393,6 +428,7 @@ class LogSegments(LogFacts):
     def _restore_producers(self, now_ms: int) -> None:
         loader = LogLoader(self._directory, self.config, self._files, now_ms)
         loader.segments, loader.snapshots, loader.producers = self.segments, self._snapshots, self.producers
+        loader.damage = self.damage
         self._snapshots = restore_producers(loader, self.log_end_offset)
 
     def advance_log_start_offset(self, offset: int) -> bool:

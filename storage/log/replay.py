@@ -15,6 +15,7 @@ from ..files.segment_files import SNAPSHOT_SUFFIX
 from ..files.writes import read_if_exists, unlink_if_exists
 from ..segments.aborted import AbortedTransaction
 from ..segments.batches import batches_of
+from ..segments.resync import next_whole_batch
 from ..segments.snapshots import CorruptSnapshot, decode_snapshot
 
 if TYPE_CHECKING:
@@ -99,15 +100,26 @@ def _follow_from(opening: OpeningLog, start: int, end: int) -> None:
 
 
 def whole_batches(segment: Segment, damage: Damage, offset: int) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """(header, bytes) of the whole batches of a segment that end behind `offset`, those behind damaged ranges too."""
+    """(header, bytes) of the whole batches of a segment that end behind `offset`, those behind damaged ranges too. A range
+    may not be known yet.
+    """
     holes = damage.in_file(os.path.basename(segment.path))
     position = segment.offset_index.floor(offset) if offset > segment.base_offset else 0
+    # A segment whose end is being looked for has none yet.
+    limit = segment.next_offset if segment.next_offset > segment.base_offset else 1 << 62
+    next_offset, epoch = segment.base_offset, -1
     while position < segment.size:
         for at, header, batch in batches_of(segment.path, segment.size, position):
-            position = at + header.size
+            position, next_offset, epoch = at + header.size, header.next_offset, header.leader_epoch
             if header.last_offset >= offset:
                 yield header, batch
-        hole = next((one for one in holes if one.position <= position < one.position + one.size), None)
-        if hole is None:
+        if position >= segment.size:
             return
-        position = hole.position + hole.size
+        hole = next((one for one in holes if one.position <= position < one.position + one.size), None)
+        if hole is not None:
+            position = hole.position + hole.size
+            continue
+        following = next_whole_batch(segment.path, segment.size, position, next_offset, limit, epoch)
+        if following is None:
+            return
+        position = following[0]

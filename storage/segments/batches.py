@@ -237,7 +237,7 @@ def recover_segment(
     directory: PartitionDirectory,
     base_offset: int,
     interval: int,
-    on_batch: OnBatch,
+    on_batch: OnBatch | None,
     limit_offset: int = 1 << 62,
     *,
     is_dense: bool = False,

@@ -297,6 +297,14 @@ class TimeIndex(_SparseIndex):
         number = self._last_not_above(0, timestamp)
         return self.base_offset + self._entry(number)[1] if number >= 0 else self.base_offset
 
+    def newest_below(self, offset: int) -> tuple[int, int]:
+        """(timestamp, offset) of the last entry below `offset`; (NO_TIMESTAMP, base offset) where there is none."""
+        number = self._last_not_above(1, offset - self.base_offset - 1)
+        if number < 0:
+            return NO_TIMESTAMP, self.base_offset
+        timestamp, relative = self._entry(number)
+        return timestamp, self.base_offset + relative
+
     def truncate_to(self, offset: int) -> None:
         """Keeps the entries below `offset`."""
         self._keep(self._last_not_above(1, offset - self.base_offset - 1) + 1)

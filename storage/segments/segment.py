@@ -12,7 +12,7 @@ import os
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ...protocol.records.batch import LOG_OVERHEAD
 from ...protocol.records.errors import CorruptBatch
@@ -41,6 +41,16 @@ _MOST_HINTS = 32
 PART_BYTES = 1 << 20
 _UNKNOWN = -2
 I = TypeVar("I", OffsetIndex, TimeIndex)
+
+
+class SegmentCut(NamedTuple):
+    """The place where a segment is to be cut, and what it has then: the batches that end before `offset`."""
+
+    offset: int
+    position: int
+    next_offset: int
+    max_timestamp: int
+    offset_of_max_timestamp: int
 
 
 class Segment:
@@ -294,18 +304,51 @@ class Segment:
         self.entries_left = min(segment_index_bytes // OffsetIndex.ENTRY.size - offsets, times_left)
         return self.entries_left > 0
 
-    def truncate_to(self, offset: int) -> None:
-        """Removes the batch that contains `offset`, and all after it."""
+    def cut_at(self, offset: int) -> SegmentCut:
+        """Finds the end of the last batch before `offset`. Changes nothing but indexes that are wrong.
+
+        Raises SegmentSuspected, OldMessageFormat.
+        """
         position = self.position_of(offset)
-        os.ftruncate(self.file().fd, position)
+        floor = min(self.offset_index.floor(offset - 1), position)
+        return (
+            self._cut_from(floor, offset, position) or self._cut_from(0, offset, position) or self._cut_of_all(offset)
+        )
+
+    def _cut_from(self, start: int, offset: int, position: int) -> SegmentCut | None:
+        """Walks from the batch at `start` to `position`, before which all batches end before `offset`. Returns None without
+        one.
+        """
+        end, next_offset = start, self.base_offset
+        max_timestamp, offset_of_max_timestamp = self.time_index.newest_below(offset)
+        for at, header in self.headers(start):
+            if at >= position:
+                break
+            if not next_offset <= header.base_offset < header.next_offset <= offset or at + header.size > position:
+                raise suspected(self, at)
+            end, next_offset = at + header.size, header.next_offset
+            if header.max_timestamp > max_timestamp:
+                max_timestamp, offset_of_max_timestamp = header.max_timestamp, header.last_offset
+        if end == start:
+            return None
+        return SegmentCut(offset, end, next_offset, max_timestamp, offset_of_max_timestamp)
+
+    def _cut_of_all(self, offset: int) -> SegmentCut:
+        return SegmentCut(offset, 0, self.base_offset, NO_TIMESTAMP, self.base_offset)
+
+    def truncate(self, cut: SegmentCut) -> None:
+        """Removes what is behind a cut. Reads no batch, so that it ends unless the disk fails."""
+        os.ftruncate(self.file().fd, cut.position)
         self._ahead = None
-        self.offset_index.truncate_to(offset)
-        self.time_index.truncate_to(offset)
-        self.size = position
+        self.offset_index.truncate_to(cut.offset)
+        self.time_index.truncate_to(cut.offset)
+        self.size = cut.position
         self.bytes_since_index_entry = 0
         self._hints = None
         self._tail_offset = _UNKNOWN
-        self._rescan_tail(offset)
+        self.next_offset = cut.next_offset
+        self.max_timestamp, self.offset_of_max_timestamp = cut.max_timestamp, cut.offset_of_max_timestamp
+        self._first_timestamp = _UNKNOWN if self.size else NO_TIMESTAMP
 
     def shrink(self, size: int) -> None:
         """The file turned out to have only `size` bytes."""
@@ -325,19 +368,6 @@ class Segment:
         except (CorruptBatch, struct.error):
             return False
         return True
-
-    def _rescan_tail(self, end: int) -> None:
-        """Finds the end offset, at most `end`, and the largest timestamp again, from the last index entry on."""
-        self.next_offset = self.base_offset
-        self.max_timestamp = self.time_index.last_timestamp
-        self.offset_of_max_timestamp = self.time_index.last_offset
-        self._first_timestamp = _UNKNOWN if self.size else NO_TIMESTAMP
-        for position, header in self.headers(self.offset_index.last_position):
-            if not self.next_offset <= header.base_offset < header.next_offset <= end:
-                raise suspected(self, position)
-            self.next_offset = header.next_offset
-            if header.max_timestamp > self.max_timestamp:
-                self.max_timestamp, self.offset_of_max_timestamp = header.max_timestamp, header.last_offset
 
     def become_inactive(self) -> None:
         """Another segment takes the appends: the indexes are completed, as Kafka's are."""

@@ -13,7 +13,6 @@ from odradek.storage.files.checkpoints import (
     decode_offsets,
     find_offsets,
     inspect_offsets,
-    read_offsets,
     write_offsets,
 )
 from odradek.storage.files.clean_replicas import (
@@ -57,8 +56,6 @@ def test_damaged_checkpoint_counts_as_none_and_says_why(tmp_path: Path, content:
     assert (found.offsets, found.is_proven) == ({}, False)
     assert found.note == f"{tmp_path}/{RECOVERY_POINTS}: damaged ({found.note.split('(', 1)[1] if found.note else ''}"
     assert words in (found.note or "") and "it is rebuilt from the logs" in (found.note or "")
-    with pytest.raises(CorruptCheckpoint, match=RECOVERY_POINTS):
-        read_offsets(str(tmp_path), RECOVERY_POINTS)
 
 
 def test_checkpoint_is_proven_by_its_checksum_or_the_one_before(tmp_path: Path) -> None:
@@ -109,10 +106,9 @@ def test_directory_in_the_place_of_a_checkpoint_is_set_aside_by_a_start_only(tmp
 def test_checkpoints_on_a_failing_disk_name_the_log_directory(tmp_path: Path) -> None:
     place = tmp_path / "file"
     place.write_bytes(b"")
-    for operation in (find_offsets, read_offsets):
-        with pytest.raises(LogDirectoryFailure, match="reading") as raised:
-            operation(str(place), RECOVERY_POINTS)
-        assert raised.value.directory == str(place)
+    with pytest.raises(LogDirectoryFailure, match="reading") as raised:
+        find_offsets(str(place), RECOVERY_POINTS)
+    assert raised.value.directory == str(place)
     with pytest.raises(LogDirectoryFailure, match=f"writing {RECOVERY_POINTS}"):
         write_offsets(str(place), RECOVERY_POINTS, OFFSETS)
 

@@ -8,7 +8,7 @@ import pytest
 from odradek.storage import claims as claims_module
 from odradek.storage.claims import GONE, CheckpointClaims
 from odradek.storage.directory import LogDirectory, checkpoints_of
-from odradek.storage.files.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, read_offsets, write_offsets
+from odradek.storage.files.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, find_offsets, write_offsets
 from odradek.storage.log.config import LogConfig
 
 from tests.storage.conftest import NOW_MS, Logbook
@@ -33,7 +33,7 @@ class Written:
         monkeypatch.setattr(claims_module, "write_offsets", noting)
 
     def read(self, name: str = HIGH_WATERMARKS) -> dict[tuple[str, int], int]:
-        return read_offsets(self.path, name)
+        return find_offsets(self.path, name).offsets
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_checkpoint_is_written_when_it_differs(written: Written) -> None:
 def test_checkpoint_of_another_program_is_written_again_with_its_checksum(tmp_path: Path) -> None:
     claims = CheckpointClaims(str(tmp_path), {HIGH_WATERMARKS: {ONE: 5}})
     claims.write(HIGH_WATERMARKS, {ONE: 5}, claims.age)
-    assert read_offsets(str(tmp_path), HIGH_WATERMARKS) == {ONE: 5}
+    assert find_offsets(str(tmp_path), HIGH_WATERMARKS).offsets == {ONE: 5}
 
 
 def test_many_logs_are_lowered_in_one_write_of_each_checkpoint_that_claims_more(written: Written) -> None:

@@ -25,7 +25,7 @@ from odradek.protocol.records.batch import (
     iter_headers,
 )
 from odradek.protocol.records.record import decode_batch, encoded_size
-from odradek.storage.files.checkpoints import CLEANER_OFFSETS, read_offsets
+from odradek.storage.files.checkpoints import CLEANER_OFFSETS, find_offsets
 from odradek.storage.files.partition_directory import PartitionDirectory
 from odradek.storage.segments.aborted import read_aborted
 
@@ -98,7 +98,7 @@ class Cleaned:
         return max(base for base in bases if base <= max(history.last_stable_offset, bases[0]))
 
     def _cleaned_to(self):
-        return read_offsets(str(self.broker.data_dir), CLEANER_OFFSETS)
+        return find_offsets(str(self.broker.data_dir), CLEANER_OFFSETS).offsets
 
     def configure(self, key, value, topics=None):
         entry = ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)

@@ -20,7 +20,8 @@ from odradek.storage.files.checkpoints import (
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
     CorruptCheckpoint,
-    read_offsets,
+    decode_offsets,
+    find_offsets,
     write_offsets,
 )
 from odradek.storage.files.clean_replicas import CleanReplica
@@ -120,16 +121,15 @@ def test_meta_properties_that_cannot_be_are_refused(tmp_path, content):
 def test_checkpoints_come_back_as_written(tmp_path):
     offsets = {("orders", 0): 1234, ("a.b-c_d", 11): 0}
     write_offsets(str(tmp_path), RECOVERY_POINTS, offsets)
-    assert read_offsets(str(tmp_path), RECOVERY_POINTS) == offsets
+    assert find_offsets(str(tmp_path), RECOVERY_POINTS).offsets == offsets
     assert (tmp_path / RECOVERY_POINTS).read_text() == "0\n2\norders 0 1234\na.b-c_d 11 0\n"
-    assert read_offsets(str(tmp_path), LOG_START_OFFSETS) == {}
+    assert find_offsets(str(tmp_path), LOG_START_OFFSETS).offsets == {}
 
 
 @pytest.mark.parametrize("content", ["1\n0\n", "0\n2\na 0 0\n", "0\n1\na 0\n", "0\n1\na 0 x\n", "0\n", "x\n0\n"])
-def test_a_damaged_checkpoint_is_refused(tmp_path, content):
-    (tmp_path / RECOVERY_POINTS).write_text(content)
+def test_a_damaged_checkpoint_is_refused(content):
     with pytest.raises(CorruptCheckpoint):
-        read_offsets(str(tmp_path), RECOVERY_POINTS)
+        decode_offsets(content.encode())
 
 
 def test_a_topic_id_comes_back_as_written(tmp_path):

@@ -121,7 +121,9 @@ def test_truncation_before_a_batch_of_other_offsets_finds_damage(logbook: Logboo
         file.seek(size)
         file.write(struct.pack(">q", base_offset))
     with pytest.raises(SegmentSuspected):
-        log.active.truncate_to(2)
+        log.active.cut_at(2)
+    log.truncate_to(2, NOW_MS)
+    assert log.log_end_offset == 1 and log.active.size == size
 
 
 @pytest.mark.parametrize("gap", [MAX_RELATIVE_OFFSET - 1, MAX_RELATIVE_OFFSET, MAX_RELATIVE_OFFSET + 1, 1 << 40])

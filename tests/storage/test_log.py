@@ -256,11 +256,11 @@ def test_after_truncation_the_log_is_what_it_was_before_those_records(logbook, s
         headers = list(iter_headers(written))
         offset = rng.randrange(log.log_end_offset)
         position, header = next((p, h) for p, h in headers if h.next_offset > offset)
+        end = log.end_before(offset)
         log.truncate_to(offset, logbook.now_ms)
-        assert log.log_end_offset == offset
+        assert log.log_end_offset == end == header.base_offset <= offset, "the batch goes whole"
         written = written[:position]
         assert logbook.read_all(log) == written
-        log.truncate_to(header.base_offset, logbook.now_ms)
         written += fill(logbook, log, 10, seed)
         assert logbook.read_all(log) == written
 
@@ -287,7 +287,7 @@ def test_leader_epochs_are_learnt_from_the_batches(logbook):
     assert [log.epoch_end_offset(epoch) for epoch in (-1, 0, 1, 3, 4, 5, 6)] == [
         (-1, -1), (0, 4), (0, 4), (3, 6), (3, 6), (5, 8), (-1, -1),
     ]  # fmt: skip
-    log.truncate_to(5, logbook.now_ms)
+    log.truncate_to(6, logbook.now_ms)
     assert log.epochs.entries() == [(0, 0), (3, 4)]
     log.advance_log_start_offset(3)
     assert log.epochs.entries() == [(0, 3), (3, 4)]
@@ -328,7 +328,7 @@ def test_a_flush_waits_for_data_indexes_epochs_and_the_directory(logbook, monkey
     log.flush(logbook.now_ms, log.active.base_offset)
     names = {path.name for path in synced}
     inactive = f"{0:020d}"
-    epochs = "leader-epoch-checkpoint.tmp"
+    epochs = "leader-epoch-checkpoint.1.tmp"
     assert names == {f"{inactive}.log", f"{inactive}.index", f"{inactive}.timeindex", epochs, "t-0"}
     assert log.recovery_point == log.active.base_offset
     assert log.flush_due(logbook.now_ms) is None
@@ -339,11 +339,11 @@ def test_a_flush_waits_for_data_indexes_epochs_and_the_directory(logbook, monkey
     assert log.flush_due(logbook.now_ms + 1000) == 6
     log.epochs.assign(9, 6)
     log.flush(logbook.now_ms)
-    assert [path.name for path in synced].count(epochs) == 1, "nothing was written in the new epoch"
+    assert [path.name for path in synced if "epoch" in path.name] == [epochs], "nothing was written in the new epoch"
     assert log.recovery_point == 6
     logbook.append(log, b"x", leader_epoch=9)
     log.flush(logbook.now_ms)
-    assert [path.name for path in synced].count(epochs) == 2
+    assert sum("epoch" in path.name for path in synced) == 2
 
 
 def test_a_log_that_was_led_and_not_written_to_is_closed_without_touching_the_disk(logbook, monkeypatch):

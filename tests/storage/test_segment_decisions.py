@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import struct
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -158,13 +160,13 @@ def test_index_entry_follows_more_bytes_than_the_interval(tmp_path: Path) -> Non
 def test_interval_of_the_index_begins_anew_with_a_truncation(tmp_path: Path) -> None:
     segment = made(tmp_path, *THREE)
     assert segment.bytes_since_index_entry > 0
-    segment.truncate_to(BASE + 2)
+    segment.truncate(segment.cut_at(BASE + 2))
     assert (segment.size, segment.next_offset, len(segment.offset_index)) == (SECOND, BASE + 2, 0)
     exact = len(THREE[1])
     for part in THREE[1:]:
         segment.append(part, [sealed.read_header(part)], exact)
     assert len(segment.offset_index) == 0, "no more bytes than the interval"
-    segment.truncate_to(BASE + 2)
+    segment.truncate(segment.cut_at(BASE + 2))
     for part in THREE[1:]:
         segment.append(part, [sealed.read_header(part)], exact - 1)
     assert len(segment.offset_index) == 1
@@ -418,11 +420,47 @@ def test_file_of_epochs_is_lowered_before_the_log_is_cut_and_no_older_content_is
     before = found.take_unsynced(20)
     lowered = found.take_below(9)
     assert before is not None and found.entries() == [(1, 5), (2, 9), (3, 12)]
-    assert lowered.write(str(tmp_path)) and not before.write(str(tmp_path))
+    lowered.write(str(tmp_path))
+    before.write(str(tmp_path))
+    assert [one.name for one in tmp_path.iterdir()] == [FILE_NAME]
     assert (tmp_path / FILE_NAME).read_bytes() == b"0\n1\n1 5\n" and not found.file_reaches(9)
     assert not found.is_synced(10), "the log may not be cut after all"
     found.write()
     assert (tmp_path / FILE_NAME).read_bytes() == b"0\n3\n1 5\n2 9\n3 12\n" and found.file_reaches(12)
+
+
+def test_file_of_epochs_is_written_while_a_thread_waits_for_the_disk_with_an_older_content(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "other").mkdir()
+    found = epochs(tmp_path, (1, 5), (2, 9))
+    other = epochs(tmp_path / "other", (1, 5))
+    found.assign(3, 12)
+    before = found.take_unsynced(20)
+    assert before is not None
+    disk_works, waits = threading.Event(), threading.Event()
+    fsync = os.fsync
+
+    def sync(fd: int) -> None:
+        if threading.current_thread() is not threading.main_thread() and not waits.is_set():
+            waits.set()
+            assert disk_works.wait(30)
+        fsync(fd)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    with ThreadPoolExecutor(1) as threads:
+        writing = threads.submit(before.write, str(tmp_path))
+        assert waits.wait(30)
+        found.assign(4, 15)
+        found.truncate_from_end(14)
+        found.write(sync=False)
+        other.assign(2, 7)
+        other.write()
+        disk_works.set()
+        writing.result()
+    assert (tmp_path / FILE_NAME).read_bytes() == b"0\n3\n1 5\n2 9\n3 12\n"
+    assert (tmp_path / "other" / FILE_NAME).read_bytes() == b"0\n2\n1 5\n2 7\n"
+    assert {one.name for one in tmp_path.iterdir()} == {FILE_NAME, "other"}
 
 
 # ---- a segment that was there before, and readers that come back
@@ -478,7 +516,7 @@ def test_truncation_forgets_where_readers_stopped(tmp_path: Path) -> None:
     for one in THREE:
         segment.append(one, [read_header(one)], INTERVAL)
     segment.remember(BASE + 5, THIRD)
-    segment.truncate_to(BASE + 2)
+    segment.truncate(segment.cut_at(BASE + 2))
     assert (segment.size, segment.next_offset) == (SECOND, BASE + 2)
     for number in range(2, 7):
         one = batch(BASE + number)

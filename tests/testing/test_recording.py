@@ -6,11 +6,15 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import odradek
 import pytest
-from odradek.admin.errors import LoginRejected
+from odradek.admin.errors import LoginRejected, ResponseError
+from odradek.protocol.records.record import Record, encode_batch
+from odradek.testing import recording
 from odradek.testing.recording import Masking, record, replay
 
 pytestmark = pytest.mark.usefixtures("sockets")
@@ -31,6 +35,49 @@ def test_a_recording_is_replayed_as_it_was(broker: odradek.Broker, tmp_path: Pat
     with odradek.Broker() as other:
         assert replay(other, tmp_path / "events.jsonl") == 3
         assert other.topic("events").records() == before
+
+
+class Leader:
+    """The responses of a partition's leader, one after the other, with the session that repeats a request."""
+
+    def __init__(self, *responses: Any) -> None:
+        self.responses = list(responses)
+
+    def repeated(self, step: Callable[[], Any]) -> Any:
+        return self.responses.pop(0)
+
+
+def records_of(leader: Any, end: int) -> list[tuple[int, bytes | None]]:
+    return [(one.timestamp, one.value) for one in recording._records(leader, ("t", 0), 0, end)]
+
+
+def batch(offset: int, value: bytes) -> bytes:
+    return bytes(encode_batch([Record(offset, offset, None, value)], base_offset=offset, leader_epoch=0))
+
+
+@pytest.mark.parametrize("end", [2, 3])
+def test_partition_ends_where_compaction_left_nothing(end: int) -> None:
+    nothing = recording._Fetched(b"", end, False)
+    first = recording._Fetched(batch(0, b"a") + batch(1, b"b"), end, False)
+    leader = Leader(recording._Fetched(b"", end, True), nothing, nothing, first, nothing, nothing, nothing)
+    assert records_of(leader, end) == [(0, b"a"), (1, b"b")]
+    assert len(leader.responses) == (3 if end == 2 else 0)
+
+
+def test_leader_that_lacks_records_is_an_error() -> None:
+    with pytest.raises(ResponseError, match=r"t-0.*timed out"):
+        records_of(Leader(*[recording._Fetched(b"", 2, False)] * 3), 3)
+
+
+def test_throttled_response_is_not_the_end() -> None:
+    throttled = recording._Fetched(b"", 1, True)
+    assert records_of(Leader(*[throttled] * 20, recording._Fetched(batch(0, b"a"), 1, False)), 1) == [(0, b"a")]
+
+
+def test_damaged_batch_is_not_recorded() -> None:
+    data = batch(0, b"a") + batch(1, b"b").replace(b"b", b"c")
+    with pytest.raises(ValueError, match=r"t-0, records from offset 1 on: .*CRC"):
+        records_of(Leader(recording._Fetched(data, 2, False)), 2)
 
 
 @pytest.mark.usefixtures("processes")

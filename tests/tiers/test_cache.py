@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from odradek.protocol.uuids import uuid_to_text
+from odradek.tiers import cache as cache_module
 from odradek.tiers.cache import NO_OFFSET, Applied, EpochReferences, RemoteLogMetadataCache
 from odradek.tiers.events import encode_event
 from odradek.tiers.segment_metadata import (
@@ -184,6 +185,45 @@ def test_aborted_transactions_of_a_long_copy_are_found_behind_a_shorter_one() ->
     cache = cache_after(*copied(long, short))
     found = cache.next_segment_with_aborted(0, 0)
     assert found is not None and found.segment_id == long.segment_id
+
+
+def test_search_for_aborted_transactions_looks_at_few_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is part of each fetch of committed records."""
+    cache = RemoteLogMetadataCache()
+    for number in range(2_000):
+        one = segment(1, 10 * number, 10 * number + 9)._replace(segment_id=number.to_bytes(16))
+        if number % 1_000 != 999:
+            one = one._replace(txn_index_empty=True)
+        for event in copied(one):
+            cache.apply(event)
+    looks = 0
+    has_end = RemoteLogSegmentMetadata.epoch_end_offset
+
+    def counted(self: RemoteLogSegmentMetadata, epoch: int) -> int:
+        nonlocal looks
+        looks += 1
+        return has_end(self, epoch)
+
+    monkeypatch.setattr(RemoteLogSegmentMetadata, "epoch_end_offset", counted)
+    for offset, start in ((0, 9_990), (9_999, 9_990), (10_000, 19_990), (19_999, 19_990), (20_000, None)):
+        found = cache.next_segment_with_aborted(0, offset)
+        assert (found.start_offset if found is not None else None) == start
+    assert looks < 20
+
+
+def test_changes_that_nobody_takes_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache_module, "_MOST_CHANGED", 3)
+    cache = cache_after(*copied(*(segment(number, number, number) for number in range(10))))
+    assert cache.take_changed() is None and cache.take_changed() == set()
+    first, *others = [segment(number, number, number) for number in range(10, 14)]
+    cache.apply(first)
+    assert cache.take_changed() == {first.segment_id}
+    for one in others:
+        cache.apply(one)
+    assert cache.take_changed() == {one.segment_id for one in others}
+    for one in (first, *others):
+        cache.apply(update(one, COPY_SEGMENT_FINISHED))
+    assert cache.take_changed() is None
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from odradek.tiers.leader_tasks import (
 )
 from odradek.tiers.lineage import Epochs, common_end, highest_remote_offset
 from odradek.tiers.reading import read_segment, segment_at, segment_ranges
-from odradek.tiers.retention import Retention, only_local_bytes, plan_local_retention, plan_retention
+from odradek.tiers.retention import Retention, only_local_bytes, plan_local_retention
 from odradek.tiers.segment_metadata import (
     COPY_SEGMENT_FINISHED,
     RemoteLogSegmentMetadata,
@@ -39,6 +39,7 @@ from odradek.tiers.segment_metadata import (
 )
 from odradek.tiers.store import RemoteStorageError, SegmentParts
 
+from tests.tiers.harness.leaders_plan import leaders_plan
 from tests.tiers.harness.tiered_log import CONFIG, NOW_MS, PARTITION, records_in, value_at
 
 SEEDS, SEEDS_AT_ONCE = 16, 4
@@ -177,7 +178,7 @@ class History:
 
     def expire(self) -> None:
         log, epochs = self.leader.log, self.leader.log.epochs.entries()
-        plan = plan_retention(
+        plan = leaders_plan(
             self.cache, epochs, Retention(-1, 40_000), log_start_offset=log.log_start_offset,
             log_end_offset=log.log_end_offset, only_local_bytes=only_local_bytes(log, self._highest(self.leader)),
             now_ms=NOW_MS, copying=self.leader.copying,

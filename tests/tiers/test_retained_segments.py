@@ -6,10 +6,11 @@ import random
 from typing import Any
 
 import pytest
+from odradek.tiers import cache as cache_module
 from odradek.tiers import retained_segments
 from odradek.tiers.cache import RemoteLogMetadataCache
 from odradek.tiers.retained_segments import RetainedSegments
-from odradek.tiers.retention import Retention, plan_retention
+from odradek.tiers.retention import Retention
 from odradek.tiers.segment_metadata import (
     COPY_SEGMENT_FINISHED,
     COPY_SEGMENT_STARTED,
@@ -20,6 +21,7 @@ from odradek.tiers.segment_metadata import (
 
 from tests.harness.examples import examples
 from tests.tiers.harness.tiered_log import PARTITION
+from tests.tiers.harness.whole_cache import plan_retention
 
 SEEDS, STEPS = examples(60), 60
 STATES = tuple(RemoteLogSegmentState)
@@ -104,6 +106,7 @@ class History:
 @pytest.mark.parametrize("at_a_time", [1, 3, 500])
 def test_plan_is_that_of_the_whole_cache_after_any_history(at_a_time: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retained_segments, "SEGMENTS_AT_A_TIME", at_a_time)
+    monkeypatch.setattr(cache_module, "_MOST_CHANGED", 4 * at_a_time)
     for seed in range(SEEDS):
         history = History(seed)
         for _ in range(STEPS):

@@ -14,7 +14,7 @@ from odradek.tiers.folder_store import FolderStore
 from odradek.tiers.leader_tasks import delete_segment
 from odradek.tiers.lineage import highest_remote_offset
 from odradek.tiers.listed_offsets import earliest_pending_upload, latest_tiered, segments_for_timestamp
-from odradek.tiers.retention import Retention, RetentionPlan, only_local_bytes, plan_local_retention, plan_retention
+from odradek.tiers.retention import Retention, RetentionPlan, only_local_bytes, plan_local_retention
 from odradek.tiers.segment_metadata import (
     COPY_SEGMENT_FINISHED,
     RemoteLogSegmentMetadata,
@@ -22,6 +22,7 @@ from odradek.tiers.segment_metadata import (
 )
 
 from tests.harness.examples import examples
+from tests.tiers.harness.leaders_plan import leaders_plan
 from tests.tiers.harness.tiered_log import NOW_MS, PARTITION, TieredLog, timestamp_at
 
 FOREVER = Retention(-1, -1)
@@ -54,7 +55,7 @@ def cache() -> RemoteLogMetadataCache:
 def plan(cache: RemoteLogMetadataCache, retention: Retention, **changed: object) -> RetentionPlan:
     ends = {"log_start_offset": 0, "log_end_offset": 120, "only_local_bytes": 0, "now_ms": 20_000, "epochs": EPOCHS}
     ends |= changed
-    return plan_retention(cache, retention=retention, **ends)  # type: ignore[arg-type]
+    return leaders_plan(cache, retention=retention, **ends)  # type: ignore[arg-type]
 
 
 def starts(found: RetentionPlan) -> list[int]:
@@ -237,7 +238,7 @@ def test_local_segment_below_the_log_start_goes_without_a_copy(tiered: TieredLog
 def test_log_is_read_to_its_new_start_after_remote_retention(tiered: TieredLog) -> None:
     copied = tiered.copy_all()
     epochs = tiered.log.epochs.entries()
-    found = plan_retention(
+    found = leaders_plan(
         tiered.cache, epochs, Retention(-1, tiered.log.size - copied[0].size_bytes), log_start_offset=0,
         log_end_offset=tiered.log.log_end_offset, only_local_bytes=only_local_bytes(tiered.log, highest(tiered)),
         now_ms=NOW_MS,

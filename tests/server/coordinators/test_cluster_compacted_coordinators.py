@@ -29,7 +29,7 @@ from odradek.protocol.messages.offset_commit import (
 from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from odradek.protocol.schema import Message
-from odradek.storage.files.checkpoints import CLEANER_OFFSETS, read_offsets
+from odradek.storage.files.checkpoints import CLEANER_OFFSETS, find_offsets
 
 from compat_tests.asking import coordinator_of
 from compat_tests.batches import leader_of, read_batches
@@ -203,7 +203,7 @@ class History:
             request = InitProducerIdRequest("filler", 60_000)
             self.asked("filler", TRANSACTION, request, 4, lambda reported: reported.error_code)
             checkpoints = [
-                read_offsets(str(self.cluster.nodes[node_id].data_dir), CLEANER_OFFSETS)
+                find_offsets(str(self.cluster.nodes[node_id].data_dir), CLEANER_OFFSETS).offsets
                 for node_id in COORDINATORS
                 if self.cluster.nodes[node_id].is_running
             ]

@@ -21,7 +21,7 @@ from odradek.protocol.messages.incremental_alter_configs import (
 from odradek.server.partitions import replica_loading
 from odradek.server.partitions.replica_loading import Found, Looks, Opened, ReplicaLoading
 from odradek.storage.directory import CLEAN_SHUTDOWN_FILE
-from odradek.storage.files.checkpoints import HIGH_WATERMARKS, read_offsets, write_offsets
+from odradek.storage.files.checkpoints import HIGH_WATERMARKS, find_offsets, write_offsets
 from odradek.storage.files.failures import LogDirectoryFailure
 from odradek.storage.log.config import LogConfig
 
@@ -165,7 +165,7 @@ def test_configuration_that_changes_before_a_log_is_open_takes_effect(data: Path
 def test_stop_before_all_logs_are_open_is_no_clean_one_and_loses_nothing(
     data: Path, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = read_offsets(str(data), HIGH_WATERMARKS)
+    before = find_offsets(str(data), HIGH_WATERMARKS).offsets
     with monkeypatch.context() as patched:
         patched.setattr(replica_loading, "OPENED_AT_FIRST", 1)
         patched.setattr(ReplicaLoading, "_next", lambda self: [])
@@ -176,7 +176,7 @@ def test_stop_before_all_logs_are_open_is_no_clean_one_and_loses_nothing(
             on_loop(path, broker.server.replicas.maintenance.write_high_watermarks)
             path.close()
     assert not (data / CLEAN_SHUTDOWN_FILE).exists()
-    assert read_offsets(str(data), HIGH_WATERMARKS) == before
+    assert find_offsets(str(data), HIGH_WATERMARKS).offsets == before
     with odradek.Broker(data_dir=data) as broker:
         path = DataPath(broker)
         wait_until(lambda: are_loaded(broker))
@@ -187,7 +187,7 @@ def test_stop_before_all_logs_are_open_is_no_clean_one_and_loses_nothing(
 
 def test_new_topic_is_not_measured_by_checkpoints_of_an_old_one(data: Path, gate: Gate) -> None:
     gate.holds = lambda found: True
-    write_offsets(str(data), HIGH_WATERMARKS, read_offsets(str(data), HIGH_WATERMARKS) | {("later", 0): 7})
+    write_offsets(str(data), HIGH_WATERMARKS, find_offsets(str(data), HIGH_WATERMARKS).offsets | {("later", 0): 7})
     with odradek.Broker(data_dir=data) as broker:
         path = DataPath(broker)
         create(path, "later")

@@ -14,7 +14,7 @@ from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOff
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from odradek.protocol.records.batch import iter_headers
 from odradek.protocol.records.record import Record, decode_batch, encode_batch
-from odradek.storage.files.checkpoints import HIGH_WATERMARKS, read_offsets
+from odradek.storage.files.checkpoints import HIGH_WATERMARKS, find_offsets
 
 from tests.server.harness.cluster_process import BROKER, CONTROLLER, Cluster, ClusterNode
 
@@ -109,7 +109,7 @@ def isr(story: Story) -> set[int]:
 
 
 def claimed(node: ClusterNode) -> int:
-    return read_offsets(str(node.data_dir), HIGH_WATERMARKS).get((TOPIC, 0), 0)
+    return find_offsets(str(node.data_dir), HIGH_WATERMARKS).offsets.get((TOPIC, 0), 0)
 
 
 def test_log_that_was_cut_after_an_unclean_election_ends_where_its_leader_ended_after_kill_9(story: Story) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 import shutil
 import time
@@ -17,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from odradek.protocol.messages.fetch import PartitionData
 from odradek.protocol.records.batch import iter_headers
+from odradek.protocol.records.errors import OldMessageFormat
 from odradek.protocol.records.record import Record, decode_batch, encode_batch
 from odradek.server.replicas.followed_partition import FollowedPartition
 from odradek.storage import claims as claims_module
@@ -38,6 +40,8 @@ LEADER, FOLLOWER = 0, 3
 KEY = (TOPIC, 0)
 CHECKPOINTS = (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS)
 SMALL = LogConfig(segment_bytes=400, index_interval_bytes=100, retention_ms=-1, file_delete_delay_ms=0)
+TIERED = dataclasses.replace(SMALL, remote_storage=True)
+COMPACTED = dataclasses.replace(SMALL, compact=True, delete=False)
 CHANGES = ("rename", "replace", "unlink", "truncate", "ftruncate", "mkdir")
 #: No crash.
 NEVER = 1 << 30
@@ -94,8 +98,9 @@ class Follower:
     to have; `at_least`: the end below which nothing may be missing.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, config: LogConfig = SMALL) -> None:
         self.path = path
+        self.config = config
         path.mkdir(exist_ok=True)
         format_directory(path)
         self.values: dict[int, bytes] = {}
@@ -113,10 +118,10 @@ class Follower:
         log = None
         for (replica, _), seen in zip(replicas, self.directory.look_at(replicas), strict=True):
             if seen is not None and self.directory._in_use:
-                log = self.directory.open_seen(replica, SMALL, seen, now_ms=NOW_MS, is_replicated=True, jitter=0)
+                log = self.directory.open_seen(replica, self.config, seen, now_ms=NOW_MS, is_replicated=True, jitter=0)
         if log is None:
             noted = self.directory.unchanged(replicas[0][0]) if replicas else None
-            log = self.directory.open_log(*KEY, SMALL, now_ms=NOW_MS, is_replicated=True, noted=noted)
+            log = self.directory.open_log(*KEY, self.config, now_ms=NOW_MS, is_replicated=True, noted=noted)
         high_watermark = self.directory.checkpoints.high_watermarks.get(KEY, 0)
         self.directory.forget_checkpoints()
         self.check(log)
@@ -132,23 +137,28 @@ class Follower:
         """The log has each record that was appended and not cut, and none that looks damaged."""
         assert list(log.damage) == [], log.opening_notes
         assert log.log_start_offset <= log.log_end_offset
-        records, offset = {}, log.log_start_offset
+        records, offset, newest = {}, log.local_log_start_offset, None
         while offset < log.log_end_offset:
             found = log.read(offset, 1 << 20)
             assert found.size, f"nothing at {offset}, the log has {log}"
             for position, header in iter_headers(found.bytes()):
                 for record in decode_batch(found.bytes(), position):
-                    if record.offset >= log.log_start_offset:
+                    if record.offset >= log.local_log_start_offset:
                         records[record.offset] = record.value
+                if header.producer_id >= 0:
+                    newest = header.producer_epoch, header.last_offset
                 epoch = log.epochs.epoch_for_offset(header.base_offset)
                 assert epoch in (header.leader_epoch, UNDEFINED_EPOCH)
                 assert epoch != UNDEFINED_EPOCH or header.base_offset < log.epochs.entries()[0][1]
             offset = found.next_offset
+        known = [(one.epoch, one.last_data_offset) for one in log.producers.by_id.values()]
+        assert known == [newest] if newest is not None else all(end < offset for _, end in known)
         for name in CHECKPOINTS:
             claimed = find_offsets(str(self.path), name).offsets.get(KEY, 0)
             assert claimed <= log.log_end_offset, f"{name} claims {claimed}, the log ends at {log.log_end_offset}"
         possible = self.values | self.given_up if log.log_end_offset > self.end else self.values
-        assert records == {offset: possible[offset] for offset in range(log.log_start_offset, log.log_end_offset)}
+        within = range(log.local_log_start_offset, log.log_end_offset)
+        assert records == {offset: value for offset, value in possible.items() if offset in within}
         assert log.log_end_offset >= self.end
         # A crash may bring deleted records back.
         self.values = {one: value for one, value in possible.items() if one < log.log_end_offset}
@@ -174,8 +184,9 @@ class Follower:
 
     # ---- operations
 
-    def append(self, count: int = 1, *, producer: bool = False) -> None:
-        log, first = self.hosted.log, self.end
+    def append(self, count: int = 1, *, producer: bool = False, gap: int = 0) -> None:
+        """`gap`: offsets before the batch that the leader's compaction has left without records."""
+        log, first = self.hosted.log, self.end + gap
         values = [b"%d of epoch %d" % (first + number, self.epoch) for number in range(count)]
         records = [Record(first + number, NOW_MS + first, None, value) for number, value in enumerate(values)]
         ids: Any = {"producer_id": 7, "producer_epoch": self.epoch, "base_sequence": 0} if producer else {}
@@ -209,17 +220,33 @@ class Follower:
             self.hosted.advance_log_start_offset(start)
 
     def delete_segments(self) -> None:
-        delete_old_segments(self.hosted.log, NOW_MS, self.hosted.high_watermark)
+        log = self.hosted.log
+        delete_old_segments(log, NOW_MS, self.hosted.high_watermark)
+        if self.config.remote_storage and len(log.segments) > 2:
+            log.remove_first(1, NOW_MS)  # it is copied
         self.hosted.log.delete_scheduled(NOW_MS)
 
     async def truncate(self, offset: int) -> None:
-        """Another leader has other records from `offset` on."""
-        self._give_up(offset, min(offset, self.hosted.log.log_start_offset))
+        """Another leader has other records from `offset` on, or from within a batch, which goes whole."""
+        end = self.hosted.open_log().end_before(offset)
+        self._give_up(end, min(end, self.hosted.log.log_start_offset))
         await self._cut(lambda: self.followed.truncate(offset, NOW_MS))
 
     async def start_over(self, offset: int) -> None:
         self._give_up(0, 0)
         await self._cut(lambda: self.followed.start_over(offset, NOW_MS))
+
+    async def begin_after_remote(self, offset: int) -> None:
+        """The leader has the records before `offset` in a remote store only."""
+        self._give_up(0, 0)
+        log, epochs = self.hosted.log, [*self.hosted.log.epochs.entries(), (self.epoch + 1, offset - 1)]
+        begin = partial(log.begin_after_remote, offset, NOW_MS, log.log_start_offset, epochs, [])
+
+        def cut() -> None:
+            begin()
+            self.hosted.truncated()
+
+        await self._cut(lambda: self.truncations.submit(self.hosted, 0, lambda: True, cut))
 
     def _give_up(self, offset: int, start: int) -> None:
         self.given_up |= self.values
@@ -303,13 +330,37 @@ def test_after_a_crash_at_any_change_of_a_truncation_no_claim_outlives_its_histo
     simulated(story)
 
 
+def test_log_cut_in_a_gap_of_compaction_ends_with_the_last_batch_before_it(tmp_path: Path) -> None:
+    async def story() -> None:
+        follower = Follower(tmp_path / "data", COMPACTED)
+        follower.append(5)
+        follower.append(3, gap=5)
+        follower.commit()
+        follower.flush()
+        follower.write_checkpoints()
+        await follower.truncate(8)
+        assert follower.end == 5
+        follower.commit()
+        follower.write_checkpoints()
+        follower.crash()  # checks that nothing is missing, or looks damaged
+        assert follower.end == 5
+        follower.append()
+        follower.crash()
+        follower.directory.close()
+
+    simulated(story)
+
+
 # ---- random histories
 
 OPERATIONS = st.one_of(
     st.tuples(st.just("append"), st.integers(1, 4), st.booleans()),
+    st.tuples(st.just("append after a gap"), st.integers(1, 4), st.integers(1, 5)),
     st.tuples(st.just("truncate"), st.floats(0, 1)),
+    st.tuples(st.just("truncate within"), st.floats(0, 1)),
     st.tuples(st.just("crash"), st.integers(0, 40)),
     st.tuples(st.just("start over"), st.integers(0, 9)),
+    st.tuples(st.just("begin after remote"), st.integers(0, 9)),
     st.tuples(st.just("delete records"), st.floats(0, 1)),
     st.sampled_from([(one,) for one in ("commit", "flush", "write checkpoints", "note", "stop", "delete segments")]),
 )
@@ -318,8 +369,8 @@ OPERATIONS = st.one_of(
 class History:
     """The operations of one random history on one follower."""
 
-    def __init__(self, path: Path) -> None:
-        self.follower = Follower(path)
+    def __init__(self, path: Path, config: LogConfig) -> None:
+        self.follower = Follower(path, config)
         self.changes = Changes()
 
     async def run(self, operations: list[tuple[Any, ...]]) -> None:
@@ -344,10 +395,18 @@ class History:
             case "append":
                 count, producer = arguments
                 follower.append(count, producer=producer)
+            case "append after a gap":
+                count, gap = arguments
+                follower.append(count, gap=gap if follower.config.compact else 0)
+            case "truncate within":
+                await follower.truncate(int(follower.start + arguments[0] * (follower.end - follower.start)))
             case "truncate":
                 await follower.truncate(starts[int(arguments[0] * (len(starts) - 1))])
             case "start over":
                 await follower.start_over(follower.end + arguments[0])
+            case "begin after remote":
+                if follower.config.remote_storage:
+                    await follower.begin_after_remote(follower.end + 1 + arguments[0])
             case "delete records":
                 follower.delete_records(int(follower.start + arguments[0] * (follower.end - follower.start)))
             case _:
@@ -366,15 +425,16 @@ class History:
 
 @pytest.mark.slow
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.parametrize("config", [SMALL, COMPACTED, TIERED], ids=["deleted", "compacted", "tiered"])
 @given(operations=st.lists(OPERATIONS, min_size=5, max_size=40))
 def test_log_has_all_that_was_appended_and_not_cut_after_any_history(
-    tmp_path_factory: pytest.TempPathFactory, operations: list[tuple[Any, ...]]
+    tmp_path_factory: pytest.TempPathFactory, config: LogConfig, operations: list[tuple[Any, ...]]
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         for name in ("fsync", "fdatasync"):
             patch.setattr(os, name, lambda fd: None)
         path = tmp_path_factory.mktemp("history")
-        simulated(lambda: History(path / "data").run(operations))
+        simulated(lambda: History(path / "data", config).run(operations))
         shutil.rmtree(path)
 
 
@@ -477,6 +537,52 @@ def test_second_truncation_waits_for_the_first_one(tmp_path: Path) -> None:
         broker.disk.ready.set()
         await after_ms(10)
         assert hosted.log_end_offset == 0 and broker.claimed == {0} and not followed.is_truncating
+
+    simulated(story)
+
+
+def test_claims_are_limited_by_the_cut_itself_where_its_work_goes_on(tmp_path: Path) -> None:
+    """A follower begins behind a remote part once its leader and the store have responded."""
+
+    async def story() -> None:
+        broker = Broker(tmp_path, 2)
+        claims = broker.directory.claims
+        claims.write(HIGH_WATERMARKS, {(TOPIC, 0): 40, (TOPIC, 1): 20})
+        for hosted in broker.hosted:
+            key = (TOPIC, hosted.index)
+            broker.truncations.submit(hosted, 20, lambda: True, lambda key=key: claims.limit(key, 0))
+        await after_ms(10)
+        assert claims._limits == {(TOPIC, 0): 0, (TOPIC, 1): 0}
+
+    simulated(story)
+
+
+def test_truncation_that_fails_keeps_its_claims_lowered_and_stops_no_other(tmp_path: Path) -> None:
+    """The files of two logs begin with records of an old format. Those of the last one need no write of the disk."""
+
+    async def story() -> None:
+        broker = Broker(tmp_path, 3)
+        broker.directory.claims.write(HIGH_WATERMARKS, {(TOPIC, 0): 40, (TOPIC, 1): 40, (TOPIC, 2): 0})
+        failing, sound, clear = broker.hosted
+        files = [Path(one.log.active.path) for one in (failing, clear)]
+        sound_files = [one.read_bytes() for one in files]
+        for file, content in zip(files, sound_files, strict=True):
+            file.write_bytes(content[:16] + b"\x01" + content[17:])
+        broker.truncate(failing)
+        broker.truncate(sound)
+        await after_ms(10)
+        assert failing.log_end_offset == 40 and sound.log_end_offset == 20
+        with pytest.raises(OldMessageFormat):
+            broker.truncate(clear)
+        assert set(broker.directory.claims._limits) == {(TOPIC, 0), (TOPIC, 2)}
+        assert broker.directory.claims.bounded({(TOPIC, 0): 40}) == {(TOPIC, 0): 0}
+        for file, content in zip(files, sound_files, strict=True):
+            file.write_bytes(content)
+        broker.truncate(failing)
+        broker.truncate(clear)
+        await after_ms(10)
+        assert {hosted.log_end_offset for hosted in broker.hosted} == {20} and not broker.directory.claims._limits
+        assert not broker.truncations._unfinished
 
     simulated(story)
 
