@@ -33,6 +33,7 @@ from .column_types import grown, storable
 from .data_files import RETRIES, TRANSFORMS, FileWriter, delete_files, range_of, replace_files, rows_of_files
 from .maintenance import Maintenance
 from .ownership import DEAD_LETTER_SUFFIX, OWNER, Owner, Role, checked_name, dead_letter_name, table_name
+from .replacement import recover, replace_all
 from .rows import DEAD_LETTER_SCHEMA, RAW_SCHEMA
 from .store import ROW_GROUP_ROWS, ArchiveError, Covered, FileRange, ForeignTable, PartitionBy, TableChanged, locked
 
@@ -290,14 +291,10 @@ class IcebergTable:
     def _replace_all(
         self, transaction: Transaction, files: Sequence[DataFile], dead_files: Sequence[DataFile], covered: Covered
     ) -> None:
-        """Commits files in place of all others: of dead-letter records first, as always."""
         table, self._restarted = self._table, None
         assert table is not None
         try:
-            if self._dead_table is not None:
-                self._dead_table.metadata.properties[RETRIES] = "0"
-                _overwrite(self._dead_table, self._dead_table.transaction(), dead_files, covered)
-            _overwrite(table, transaction, files, covered)
+            replace_all(transaction, table, files, self._dead_table, dead_files, {OFFSETS: covered.text()})
         except CommitFailedException as error:
             raise ArchiveError(f"table {self.name} was changed by another program meanwhile: {error}") from None
 
@@ -316,6 +313,7 @@ class IcebergTable:
 
     def _take_back_dead_letter_records(self) -> None:
         """Deletes dead-letter records of a commit that the topic's table lacks."""
+        recover(self._table, self._dead_table, {} if self._covered is None else {OFFSETS: self._covered.text()})
         table, covered = self._dead_table, covered_of(self._dead_table)
         if table is None or covered is None or not covered.has_more_than(self._covered):
             return
@@ -346,17 +344,6 @@ class IcebergTable:
         self._delete_written()
         if self._lock is not None:
             self._lock.close()
-
-
-def _overwrite(table: StoredTable, transaction: Transaction, files: Sequence[DataFile], covered: Covered) -> None:
-    text = covered.text()
-    transaction.set_properties({OFFSETS: text})
-    with transaction.update_snapshot(snapshot_properties={OFFSETS: text}).overwrite() as overwrite:
-        for task in table.scan().plan_files():
-            overwrite.delete_data_file(task.file)
-        for one in files:
-            overwrite.append_data_file(one)
-    transaction.commit_transaction()
 
 
 def covered_of(table: StoredTable | None) -> Covered | None:

@@ -415,14 +415,15 @@ def test_table_made_anew_has_the_new_type_and_each_row_once(kind: str, tmp_path:
     assert offsets_of(source_of(kind, tmp_path, dead_letters=True)) == [1]
 
 
-@pytest.mark.parametrize("deaths", [0, 1, 2])
+@pytest.mark.parametrize("dead", [[], [1, 3]], ids=["first dead-letter record", "other dead-letter records"])
+@pytest.mark.parametrize("deaths", [0, 1, 2, 3])
 def test_death_while_a_table_is_made_anew_leaves_the_old_one_or_the_new_one(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deaths: int
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deaths: int, dead: list[int]
 ) -> None:
     table = open_table(kind, tmp_path)
     old = typed_rows(0, 5, pa.int64())
     table.evolve(old.schema)
-    table.write(old, dead_letter_rows(1, 3, hours=0))
+    table.write(old, dead_letter_rows(*dead, hours=0))
     table.commit(covered(5))
     owner, name = (SqlCatalog, "commit_table") if kind == "iceberg" else (ParquetTable, "_replace")
     original, calls = getattr(owner, name), []
@@ -444,7 +445,15 @@ def test_death_while_a_table_is_made_anew_leaves_the_old_one_or_the_new_one(
     assert is_new or again.covered == covered(5)
     assert offsets_of(source_of(kind, tmp_path)) == list(range(9 if is_new else 5))
     if not is_new:
-        assert 7 not in offsets_of(source_of(kind, tmp_path, dead_letters=True))
+        assert dead_letters(kind, tmp_path) == dead
         remake(again, 9, 1, 7)
     assert offsets_of(source_of(kind, tmp_path)) == list(range(9))
-    assert offsets_of(source_of(kind, tmp_path, dead_letters=True)) == [1, 7]
+    assert dead_letters(kind, tmp_path) == [1, 7]
+
+
+def dead_letters(kind: str, folder: Path) -> list[int]:
+    """Offsets of dead-letter records; nothing where no table has any."""
+    try:
+        return offsets_of(source_of(kind, folder, dead_letters=True))
+    except ArchiveError:
+        return []
