@@ -13,11 +13,11 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from ..admin.table_owner import Owner
 from ..client.error_kinds import ErrorKind
 from ..columns.cluster import Cluster
 from ..columns.cluster_errors import ClusterError
 from ..protocol.uuids import uuid_to_text
-from .ownership import Owner
 from .progress_commits import ProgressCommits
 from .store import ArchiveError, Table, TableChanged
 from .topic_archive import Archived, ArchiveOptions, SparkEnded, TopicArchive, is_explained, of_library

@@ -29,10 +29,11 @@ from pyiceberg.table import Table as StoredTable
 from pyiceberg.table import Transaction
 from pyiceberg.table.snapshots import ancestors_of
 
+from ..admin.table_owner import OWNER, Owner, Role
 from .column_types import grown, storable
 from .data_files import RETRIES, TRANSFORMS, FileWriter, delete_files, range_of, replace_files, rows_of_files
 from .maintenance import Maintenance
-from .ownership import DEAD_LETTER_SUFFIX, OWNER, Owner, Role, checked_name, dead_letter_name, table_name
+from .ownership import DEAD_LETTER_SUFFIX, check_owner, checked_name, dead_letter_name, stored_owner, table_name
 from .replacement import recover, replace_all
 from .rows import DEAD_LETTER_SCHEMA, RAW_SCHEMA
 from .store import ROW_GROUP_ROWS, ArchiveError, Covered, FileRange, ForeignTable, PartitionBy, TableChanged, locked
@@ -126,7 +127,7 @@ class IcebergTable:
         owned = [(self._table, self._owner), (self._dead_table, self._owner.of_dead_letters)]
         claims = [(table, owner, owner_of(table, owner)) for table, owner in owned if table is not None]
         for table, owner, stored in claims:
-            owner.check(stored, ".".join(table.name()))
+            check_owner(owner, stored, ".".join(table.name()))
         for table, owner, stored in claims:
             _claim(table, owner.known_with(stored))
         self._covered = covered_of(self._table)
@@ -141,7 +142,7 @@ class IcebergTable:
         table = self._loaded((*namespace, first)) if first not in ("", name) else None
         if table is not None:
             with suppress(ForeignTable):
-                self._owner.check(owner_of(table).of_dead_letters, self.name)
+                check_owner(self._owner, owner_of(table).of_dead_letters, self.name)
 
     def _loaded(self, identifier: tuple[str, ...]) -> StoredTable | None:
         with suppress(NoSuchTableError):
@@ -190,7 +191,7 @@ class IcebergTable:
             self._catalog.create_namespace(identifier[:-1])
         properties = _PROPERTIES | {OWNER: owner.text()}
         table = self._catalog.create_table_if_not_exists(identifier, schema, properties=properties)
-        owner.check(owner_of(table), ".".join(identifier))  # another process may have made it meanwhile
+        check_owner(owner, owner_of(table), ".".join(identifier))  # another process may have made it meanwhile
         self._partition(table)
         return table
 
@@ -365,7 +366,7 @@ def owner_of(table: StoredTable, of_empty: Owner | None = None) -> Owner:
     """
     text = table.properties.get(OWNER)
     if text is not None:
-        return Owner.from_text(text)
+        return stored_owner(text)
     columns, covered = set(table.schema().column_names), covered_of(table)
     if columns >= _COLUMNS and covered is not None:
         role = Role.dead_letters if "reason" in columns else Role.rows
