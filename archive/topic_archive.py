@@ -25,6 +25,7 @@ from ..columns.readers import open_split
 from ..columns.request import READ_COMMITTED, Request
 from ..columns.split_reader import ReadOptions
 from ..protocol.uuids import uuid_to_text
+from .column_names import distinct_fields
 from .column_types import Times, grows_to, merged
 from .rows import RowMaker, TypedRows, check_fits, inferred_type, row_maker, unread_record
 from .sampling import count_below, sample
@@ -230,15 +231,17 @@ class TopicArchive:
         if not found.rows:
             return covered, plan
         kind, old = inferred_type(found), _value_type(self._table.schema)
-        if old is not None and grows_to(old, kind):
-            kind = merged(old, kind)
+        grown = kind if old is None else merged(old, kind)
+        is_grown = old is None or (grows_to(old, kind) and distinct_fields(grown) == grown)
+        if is_grown:
+            kind = grown
         self._rows.set_type(kind)
         if kind != old:  # for a person, who can fix it by a schema
             self._on_note(f"topic {self.archived.topic}: {found}")
-        if covered is None or old is None or grows_to(old, kind):
+        if covered is None or is_grown:
             return covered, plan
         if self._lacks_records(cluster, first, covered):
-            self._rows.set_type(merged(old, kind))  # compaction has removed records that the table has
+            self._rows.set_type(distinct_fields(grown, old))  # compaction has removed records that the table has
             return covered, plan
         self._restart()
         return replace(covered, offsets=covered.starts), first
