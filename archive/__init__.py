@@ -16,6 +16,7 @@ the tables of `open_table`. `Replay` is what `odradek replay` runs.
 | `ownership.py` | checks of the topic that a table belongs to (`admin/table_owner.py`), and names of tables |
 | `iceberg.py` | Iceberg tables by PyIceberg: the offsets are in the commit of the rows |
 | `replacement.py` | a table made anew: its rows and its dead-letter records count together |
+| `null_lists.py` | PyIceberg's projection of columns, with lists that are null |
 | `data_files.py`, `maintenance.py` | files of Iceberg tables; small files, old snapshots, files without a snapshot |
 | `spark_tasks.py` | the turns as jobs of PySpark: tasks write files, the driver commits |
 | `parquet.py` | plain Parquet: the manifest is the commit |
