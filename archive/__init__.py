@@ -10,10 +10,13 @@ the tables of `open_table`. `Replay` is what `odradek replay` runs.
 | `progress_commits.py` | commits of the offsets of tables to groups, for tools that show lag |
 | `sampling.py` | the first records of a table, from which the types of JSON without a schema follow |
 | `rows.py` | records as rows: raw and typed columns, dead-letter records |
-| `column_types.py`, `conforming.py` | types of columns, and their evolution; values in the type of a column |
+| `column_types.py`, `column_names.py` | types of columns, and their evolution; names that a table cannot have together |
+| `conforming.py` | values in the type of a column |
 | `store.py` | duties of a store of tables, and its errors; offsets, partitions, files to merge |
-| `ownership.py` | the topic that a table belongs to, and names of tables |
+| `ownership.py` | checks of the topic that a table belongs to (`admin/table_owner.py`), and names of tables |
 | `iceberg.py` | Iceberg tables by PyIceberg: the offsets are in the commit of the rows |
+| `replacement.py` | a table made anew: its rows and its dead-letter records count together |
+| `null_lists.py` | PyIceberg's projection of columns, with lists that are null |
 | `data_files.py`, `maintenance.py` | files of Iceberg tables; small files, old snapshots, files without a snapshot |
 | `spark_tasks.py` | the turns as jobs of PySpark: tasks write files, the driver commits |
 | `parquet.py` | plain Parquet: the manifest is the commit |
@@ -28,11 +31,11 @@ the offsets of the table. Offsets in groups are for people and their tools.
 
 import pyiceberg  # noqa: F401  (comes first: its absence names the extra)
 
+from ..admin.table_owner import Owner
 from .archiver import Archiver
 from .column_types import Times
 from .iceberg import IcebergSource, IcebergTable, open_catalog
 from .maintenance import Maintenance
-from .ownership import Owner
 from .parquet import ParquetSource, ParquetTable
 from .replay import Replay, Replayed, ReplayRange
 from .store import ArchiveError, Covered, PartitionBy, TableChanged

@@ -11,12 +11,13 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
+from ..admin.table_owner import Owner
 from ..client.error_kinds import ErrorKind
 from ..columns.cluster import Cluster
 from ..columns.cluster_errors import ClusterError
 from ..protocol.uuids import uuid_to_text
-from .ownership import Owner
 from .progress_commits import ProgressCommits
 from .store import ArchiveError, Table, TableChanged
 from .topic_archive import Archived, ArchiveOptions, SparkEnded, TopicArchive, is_explained, of_library
@@ -59,6 +60,8 @@ class Archiver:
         self._archives: dict[str, TopicArchive] = {}
         self._archived: dict[str, Archived] = {}
         self._failures: dict[str, int] = {}
+        #: Topics with a turn that succeeded: their tables are not made anew a second time.
+        self._rebuilt: set[str] = set()
         #: Errors of maintenance that `on_error` has.
         self._shown: dict[str, ArchiveError] = {}
         #: Seconds to a turn's commit, with its wait for the turns of other topics: the last ones by topic.
@@ -122,6 +125,7 @@ class Archiver:
                 raise  # the login: the next turn would be rejected, too
             return self._failed(topic, error)
         self._failures.pop(topic, None)
+        self._rebuilt.add(topic)
         archive.archived.error = None
         rate = (self._rows(topic) - rows) / max(time.monotonic() - began, 0.001)
         self._commits.commit(topic, archive.table, archive.offsets, rate, archive.archived.dead_letter_records)
@@ -141,8 +145,9 @@ class Archiver:
         archive = self._archives.get(topic)
         if archive is None:
             table = self._open_table(self._owner(self._cluster, topic))
+            options = replace(self._options, rebuild=False) if topic in self._rebuilt else self._options
             try:
-                archive = self._open_archive(topic, table, self._options)
+                archive = self._open_archive(topic, table, options)
             except BaseException:
                 table.close()
                 raise

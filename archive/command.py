@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from ..admin.connection import Connection
+from ..admin.table_owner import Owner
 from ..cli.client.options import client_command, new_app
 from ..cli.messages import warn
 from ..cli.output import Output
@@ -25,7 +26,7 @@ from .archiver import Archiver
 from .column_types import Times
 from .iceberg import DEFAULT_NAMESPACE, IcebergTable
 from .maintenance import KEEP_SNAPSHOTS_S, Maintenance
-from .ownership import Owner, chosen_names
+from .ownership import chosen_names
 from .parquet import ParquetTable
 from .store import ArchiveError, PartitionBy, Table
 from .table_options import Catalog, KeepSnapshots, Namespace, Parquet, Warehouse, chosen_catalog, explained

@@ -23,7 +23,10 @@ from pyiceberg.table import Table as StoredTable
 from pyiceberg.transforms import DayTransform, HourTransform, MonthTransform
 from pyiceberg.types import TimestamptzType
 
+from . import null_lists
 from .store import ArchiveError, FileRange, PartitionBy, partitioned
+
+null_lists.install()
 
 #: PyIceberg's repetitions of a commit on top of other commits, which are the archiver's to decide.
 RETRIES = "commit.retry.num-retries"

@@ -29,10 +29,12 @@ from pyiceberg.table import Table as StoredTable
 from pyiceberg.table import Transaction
 from pyiceberg.table.snapshots import ancestors_of
 
+from ..admin.table_owner import OWNER, Owner, Role
 from .column_types import grown, storable
 from .data_files import RETRIES, TRANSFORMS, FileWriter, delete_files, range_of, replace_files, rows_of_files
 from .maintenance import Maintenance
-from .ownership import DEAD_LETTER_SUFFIX, OWNER, Owner, Role, checked_name, dead_letter_name, table_name
+from .ownership import DEAD_LETTER_SUFFIX, check_owner, checked_name, dead_letter_name, stored_owner, table_name
+from .replacement import recover, replace_all
 from .rows import DEAD_LETTER_SCHEMA, RAW_SCHEMA
 from .store import ROW_GROUP_ROWS, ArchiveError, Covered, FileRange, ForeignTable, PartitionBy, TableChanged, locked
 
@@ -125,7 +127,7 @@ class IcebergTable:
         owned = [(self._table, self._owner), (self._dead_table, self._owner.of_dead_letters)]
         claims = [(table, owner, owner_of(table, owner)) for table, owner in owned if table is not None]
         for table, owner, stored in claims:
-            owner.check(stored, ".".join(table.name()))
+            check_owner(owner, stored, ".".join(table.name()))
         for table, owner, stored in claims:
             _claim(table, owner.known_with(stored))
         self._covered = covered_of(self._table)
@@ -140,7 +142,7 @@ class IcebergTable:
         table = self._loaded((*namespace, first)) if first not in ("", name) else None
         if table is not None:
             with suppress(ForeignTable):
-                self._owner.check(owner_of(table).of_dead_letters, self.name)
+                check_owner(self._owner, owner_of(table).of_dead_letters, self.name)
 
     def _loaded(self, identifier: tuple[str, ...]) -> StoredTable | None:
         with suppress(NoSuchTableError):
@@ -189,7 +191,7 @@ class IcebergTable:
             self._catalog.create_namespace(identifier[:-1])
         properties = _PROPERTIES | {OWNER: owner.text()}
         table = self._catalog.create_table_if_not_exists(identifier, schema, properties=properties)
-        owner.check(owner_of(table), ".".join(identifier))  # another process may have made it meanwhile
+        check_owner(owner, owner_of(table), ".".join(identifier))  # another process may have made it meanwhile
         self._partition(table)
         return table
 
@@ -290,14 +292,10 @@ class IcebergTable:
     def _replace_all(
         self, transaction: Transaction, files: Sequence[DataFile], dead_files: Sequence[DataFile], covered: Covered
     ) -> None:
-        """Commits files in place of all others: of dead-letter records first, as always."""
         table, self._restarted = self._table, None
         assert table is not None
         try:
-            if self._dead_table is not None:
-                self._dead_table.metadata.properties[RETRIES] = "0"
-                _overwrite(self._dead_table, self._dead_table.transaction(), dead_files, covered)
-            _overwrite(table, transaction, files, covered)
+            replace_all(transaction, table, files, self._dead_table, dead_files, {OFFSETS: covered.text()})
         except CommitFailedException as error:
             raise ArchiveError(f"table {self.name} was changed by another program meanwhile: {error}") from None
 
@@ -316,6 +314,7 @@ class IcebergTable:
 
     def _take_back_dead_letter_records(self) -> None:
         """Deletes dead-letter records of a commit that the topic's table lacks."""
+        recover(self._table, self._dead_table, {} if self._covered is None else {OFFSETS: self._covered.text()})
         table, covered = self._dead_table, covered_of(self._dead_table)
         if table is None or covered is None or not covered.has_more_than(self._covered):
             return
@@ -348,17 +347,6 @@ class IcebergTable:
             self._lock.close()
 
 
-def _overwrite(table: StoredTable, transaction: Transaction, files: Sequence[DataFile], covered: Covered) -> None:
-    text = covered.text()
-    transaction.set_properties({OFFSETS: text})
-    with transaction.update_snapshot(snapshot_properties={OFFSETS: text}).overwrite() as overwrite:
-        for task in table.scan().plan_files():
-            overwrite.delete_data_file(task.file)
-        for one in files:
-            overwrite.append_data_file(one)
-    transaction.commit_transaction()
-
-
 def covered_of(table: StoredTable | None) -> Covered | None:
     """The offsets of a table: of its current snapshot, of an ancestor, or of its properties."""
     if table is None:
@@ -378,7 +366,7 @@ def owner_of(table: StoredTable, of_empty: Owner | None = None) -> Owner:
     """
     text = table.properties.get(OWNER)
     if text is not None:
-        return Owner.from_text(text)
+        return stored_owner(text)
     columns, covered = set(table.schema().column_names), covered_of(table)
     if columns >= _COLUMNS and covered is not None:
         role = Role.dead_letters if "reason" in columns else Role.rows

@@ -24,9 +24,10 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
+from ..admin.table_owner import Owner
 from ..client.reasons import reason_of
 from .column_types import merged
-from .ownership import Owner, checked_name, table_name
+from .ownership import check_owner, checked_name, stored_owner, table_name
 from .rows import DEAD_LETTER_SCHEMA
 from .store import (
     ROW_GROUP_ROWS,
@@ -99,7 +100,7 @@ class _Manifest:
             covered = Covered.from_text(json.dumps({name: found[name] for name in _COVERED if name in found}))
             owner = Owner(covered.topic, topic_id=covered.topic_id)
             if "owner" in found:  # earlier releases have none
-                owner = Owner.from_text(json.dumps(found["owner"]))
+                owner = stored_owner(json.dumps(found["owner"]))
             return cls(owner, covered, schema, _files_of(found["files"]), _files_of(found["dead_letter_files"]))
         except FileNotFoundError:
             return None
@@ -149,7 +150,7 @@ class ParquetTable:
         """Raises ArchiveError for a manifest with another owner, and for a folder of another program."""
         found = _Manifest.read(self._folder / MANIFEST)
         if found is not None:
-            self._owner.check(found.owner, str(self._folder))
+            check_owner(self._owner, found.owner, str(self._folder))
             self._owner = self._owner.known_with(found.owner)
             return found
         foreign = next((one for one in self._files_on_disk() if not _OWN_FILE.fullmatch(one.name)), None)

@@ -16,10 +16,12 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyiceberg.catalog import Catalog
 
+from ..admin.table_owner import Owner
 from ..columns import Plan, ValueSchema
 from ..columns.cluster import Cluster
 from ..columns.cluster_plan import plan_topic
 from ..columns.dataset import possible, pruned, used_columns
+from ..columns.dataset_scanner import DatasetScanner
 from ..columns.request import READ_COMMITTED, Request
 from ..columns.scan import text_of
 from ..protocol.uuids import uuid_to_text
@@ -27,7 +29,7 @@ from .column_types import Times, grown
 from .conforming import conformed
 from .iceberg import DEFAULT_NAMESPACE, open_catalog
 from .log_rows import LogRows
-from .ownership import Owner, checked_name, dead_letter_name, table_name
+from .ownership import check_owner, checked_name, dead_letter_name, table_name
 from .rows import DEAD_LETTER_SCHEMA, VALUE_BYTES, VALUE_JSON, RowMaker, TypedRows, form_of, inferred_type, row_maker
 from .sampling import sample
 from .store import ArchiveError
@@ -82,7 +84,7 @@ class Relation(ds.Dataset):  # type: ignore[misc]
         """Arrow's scanner of columns and of the rows that pass a filter. Raises ArchiveError, ScanError as it reads."""
         names = self.schema.names if columns is None else list(columns)
         needed = used_columns(self.schema.names, names, filter) or ["offset"]
-        return ds.Scanner.from_batches(self._reader(needed, filter), columns=names, filter=filter)
+        return DatasetScanner(self._reader(needed, filter), names, filter)
 
     def _reader(self, names: Sequence[str], filter: pc.Expression | None = None) -> pa.RecordBatchReader:
         """The columns, of rows of which some may not pass the filter."""
@@ -126,7 +128,6 @@ class Relation(ds.Dataset):  # type: ignore[misc]
         return self.schema.__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        # A scanner reads on threads of its own: these would wait for ever for Python's lock, which Polars holds meanwhile.
         return self._reader(self.schema.names).__arrow_c_stream__(requested_schema)
 
     def dead_letter_records(self) -> pa.Table:
@@ -217,7 +218,7 @@ def _plan(cluster: Cluster, topic: str, stored: StoredRows, isolation_level: str
     """The plan of what the log has behind the table. Raises ArchiveError for a table of another topic."""
     (described,) = cluster.described([topic])
     topic_id = "" if described.topic_id is None else uuid_to_text(described.topic_id.bytes)
-    Owner(topic, cluster.cluster_id(), topic_id).check(stored.owner, stored.name)
+    check_owner(Owner(topic, cluster.cluster_id(), topic_id), stored.owner, stored.name)
     request = Request(isolation_level=isolation_level)
     if stored.covered is not None:
         request.start_offsets = dict(stored.covered.offsets)

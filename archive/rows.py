@@ -23,6 +23,7 @@ from ..columns.json_decoder import JsonDecoder
 from ..columns.json_text_decoder import JsonTextDecoder
 from ..columns.json_texts import texts_of
 from ..records.schema_registry import SchemaRegistry
+from .column_names import distinct_fields, names_in_conflict
 from .column_types import Times, cut_fields, in_nanoseconds, merged, storable, times_of_day
 from .conforming import conformed, without_rows
 from .store import ArchiveError
@@ -164,6 +165,10 @@ class TypedRows:
         decoder = decoder_of(self._named, self._topic, lambda: pa.array([], pa.binary()), "ns" if is_exact else "us")
         kind = storable(decoder.type, self._times)
         self._type = kind if self._type is None else merged(self._type, kind)
+        if names := names_in_conflict(self._type):
+            raise ArchiveError(
+                f"topic {self._topic}: a table cannot have the field {names[0]} beside others of the schema"
+            )
         # Timestamps of Protobuf have nanoseconds, which the decoder itself has cut.
         finest = in_nanoseconds(decoder.type) if self._named.format == "protobuf" else decoder.type
         self._cut = [] if self._with_bytes or self._named.format == "json" else cut_fields(finest, self._type)
@@ -215,8 +220,8 @@ RowMaker = RawRows | TypedRows
 
 
 def inferred_type(inference: Inference) -> pa.DataType:
-    """The type of a column for JSON values. Fields that are null in all of them are no columns."""
-    return storable(inference.typed(unknown=None) or pa.string())
+    """The type of a column for JSON values. Fields that are null in all of them are no columns, nor those in conflict."""
+    return distinct_fields(storable(inference.typed(unknown=None) or pa.string()))
 
 
 def _values_beyond(values: pa.Array, kind: pa.DataType) -> pa.Array:

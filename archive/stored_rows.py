@@ -22,9 +22,9 @@ from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.table import FileScanTask
 from pyiceberg.table import Table as StoredTable
 
+from ..admin.table_owner import Owner
 from .data_files import limits_of, range_of
 from .iceberg import arrow_schema, covered_of, owner_of
-from .ownership import Owner
 from .parquet import ParquetSource
 from .store import ArchiveError, Covered, FileRange, NoSuchTable
 

@@ -11,9 +11,9 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchNamespaceError
 from pyiceberg.table import Table as StoredTable
 
+from ..admin.table_owner import Owner
 from .iceberg import OFFSETS, arrow_schema, covered_of, owner_of
 from .maintenance import Maintenance
-from .ownership import Owner
 from .parquet import MANIFEST, ParquetSource, ParquetTable
 from .store import ArchiveError, Covered, ForeignTable, groups_to_merge
 

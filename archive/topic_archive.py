@@ -25,6 +25,7 @@ from ..columns.readers import open_split
 from ..columns.request import READ_COMMITTED, Request
 from ..columns.split_reader import ReadOptions
 from ..protocol.uuids import uuid_to_text
+from .column_names import distinct_fields
 from .column_types import Times, grows_to, merged
 from .rows import RowMaker, TypedRows, check_fits, inferred_type, row_maker, unread_record
 from .sampling import count_below, sample
@@ -52,7 +53,7 @@ class ArchiveOptions:
     `values`: typed columns, raw ones without. `keep_value`: typed tables have the value's bytes, too, from which a replay
     writes them. `skip_unreadable`: damaged and deleted records become dead-letter records; the topic stops otherwise.
     `commit_group`: gets the offsets of the tables, for tools that show lag; None: one of each table, `none`: no commits.
-    `rebuild`: the first turn makes the table anew from the log, with the types of now. `times`: what typed columns have of
+    `rebuild`: the first commit makes the table anew from the log, with the types of now. `times`: what typed columns have of
     times that not all engines have. `on_note`: shows a line, such as the types that were inferred.
     """
 
@@ -141,10 +142,18 @@ class TopicArchive:
 
     def advance(self, cluster: Cluster) -> None:
         """One turn: up to the end of the log, or of the time. What it wrote is committed, or abandoned with an error."""
-        began = time.monotonic()
         self.archived.committed_at = None
         self._waiting, self._waiting_dead, self._bytes, self._written = [], [], 0, [0, 0]
         self._is_restarted = False
+        try:
+            self._take_turn(cluster)
+        except BaseException:
+            with contextlib.suppress(Exception):
+                self._table.abandon()
+            raise
+
+    def _take_turn(self, cluster: Cluster) -> None:
+        began = time.monotonic()
         covered = self._table.covered
         plan = self._plan(cluster, covered)
         if self._must_rebuild and covered is not None:
@@ -157,21 +166,19 @@ class TopicArchive:
         self._offsets = dict(covered.offsets) if covered is not None else dict(plan.starts)
         self._offsets |= {one: start for one, start in plan.starts.items() if one not in self._offsets}
         starts = self._starts(covered)
-        try:
-            self.archived.is_caught_up = self._read(cluster, plan, read_began + self._reading_s())
-            self._flush()
-            read_ended = time.monotonic()
-            if covered is None or self._offsets != covered.offsets or self._is_restarted:
-                known = topic_id or (covered.topic_id if covered else "")
-                self._commit(Covered(self.archived.topic, known, self._offsets, starts))
-            self._note_times()
-            self._overhead_s = read_began - began + time.monotonic() - read_ended
-            if self.archived.committed_at is not None or not self._has_looked_for_maintenance:
-                self._maintain()
-        except BaseException:
-            with contextlib.suppress(Exception):
-                self._table.abandon()
-            raise
+        for one in plan.partitions:
+            self._offsets[one.partition] = max(self._offsets[one.partition], one.start)
+        is_caught_up = self._read(cluster, plan, read_began + self._reading_s())
+        self._flush()
+        read_ended = time.monotonic()
+        if covered is None or self._offsets != covered.offsets or self._is_restarted:
+            known = topic_id or (covered.topic_id if covered else "")
+            self._commit(Covered(self.archived.topic, known, self._offsets, starts))
+        self.archived.is_caught_up = is_caught_up
+        self._note_times()
+        self._overhead_s = read_began - began + time.monotonic() - read_ended
+        if self.archived.committed_at is not None or not self._has_looked_for_maintenance:
+            self._maintain()
 
     def _note_times(self) -> None:
         """Notes each field once that loses digits, or that Spark does not read."""
@@ -218,23 +225,32 @@ class TopicArchive:
             except ClusterError:
                 raise
             except ScanError:  # the log has lost the table's first records: its columns stay as they are
+                self._keep_type()
                 return covered, plan
         found = self._sample(cluster, first)
         if not found.rows:
             return covered, plan
         kind, old = inferred_type(found), _value_type(self._table.schema)
-        if old is not None and grows_to(old, kind):
-            kind = merged(old, kind)
+        grown = kind if old is None else merged(old, kind)
+        is_grown = old is None or (grows_to(old, kind) and distinct_fields(grown) == grown)
+        if is_grown:
+            kind = grown
         self._rows.set_type(kind)
         if kind != old:  # for a person, who can fix it by a schema
             self._on_note(f"topic {self.archived.topic}: {found}")
-        if covered is None or old is None or grows_to(old, kind):
+        if covered is None or is_grown:
             return covered, plan
         if self._lacks_records(cluster, first, covered):
-            self._rows.set_type(merged(old, kind))  # compaction has removed records that the table has
+            self._rows.set_type(distinct_fields(grown, old))  # compaction has removed records that the table has
             return covered, plan
         self._restart()
         return replace(covered, offsets=covered.starts), first
+
+    def _keep_type(self) -> None:
+        """Sets the type of the table, also after a turn that failed with another one."""
+        old = _value_type(self._table.schema)
+        if isinstance(self._rows, TypedRows) and old is not None:
+            self._rows.set_type(old)
 
     def _rebuilt(self, cluster: Cluster, covered: Covered) -> tuple[Covered, Plan]:
         """Has this turn make the table anew. Raises ArchiveError and ScanError where the log lacks records of the table."""
@@ -254,7 +270,7 @@ class TopicArchive:
 
     def _restart(self) -> None:
         self._table.restart(self._rows.schema)
-        self._is_restarted, self._must_rebuild = True, False
+        self._is_restarted = True
 
     def _lacks_records(self, cluster: Cluster, first: Plan, covered: Covered) -> bool:
         skip = self._options.skip_unreadable
@@ -293,9 +309,6 @@ class TopicArchive:
     def _read(self, cluster: Cluster, plan: Plan, deadline: float) -> bool:
         """Returns whether all of the plan is read."""
         options = ReadOptions(self._rows.columns, self._options.skip_unreadable)
-        for one in plan.partitions:
-            if one.start > self._offsets[one.partition]:
-                self._offsets[one.partition] = one.start
         for split in plan.splits:
             reader = open_split(split, options, cluster)
             for batch in reader:
@@ -360,6 +373,7 @@ class TopicArchive:
         if self._table.schema is None:
             self._table.evolve(self._rows.schema)
         self._table.commit(covered)
+        self._must_rebuild = False
         self.archived.commits += 1
         self.archived.rows += self._written[0]
         self.archived.dead_letter_records += self._written[1]

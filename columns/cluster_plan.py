@@ -109,10 +109,10 @@ def _splits(
     the rest.
     """
     local, known = _local_splits(fetched, log_end, directories, request)
-    head = replace(fetched, next_offset=local[0].first_offset) if local else fetched
+    head = fetched.part(fetched.first_offset, local[0].first_offset) if local else fetched
     remote = () if tiered is None or _is_empty(head) else tiered.splits(head, request.split_bytes, known)
-    before = replace(head, first_offset=remote[-1].next_offset) if remote else head
-    after = replace(fetched, first_offset=local[-1].next_offset if local else fetched.next_offset)
+    before = head.part(remote[-1].next_offset, head.next_offset) if remote else head
+    after = fetched.part(local[-1].next_offset if local else fetched.next_offset, fetched.next_offset)
     made = [*remote, before, *local, after]
     return tuple(one for one in made if not _is_empty(one))
 
@@ -135,7 +135,7 @@ def _local_splits(
             aborted = transactions_of(path, segments).aborted if request.committed else None
             if first >= end:
                 return (), aborted
-            local = replace(fetched, path=path, first_offset=first, next_offset=end, aborted=aborted)
+            local = replace(fetched.part(first, end), path=path, aborted=aborted)
             return splits_of_files(local, segments, request.split_bytes), aborted
     return (), None
 
@@ -195,7 +195,7 @@ def _events(cluster: Cluster, plan: PartitionPlan, next_offset: int) -> Iterator
     for split in plan.splits:
         first = max(split.first_offset, next_offset)
         if first < split.next_offset:
-            rest = replace(split, first_offset=first, base_offset=-1, position=0)
+            rest = split.part(first, split.next_offset)
             for batch in open_split(rest, ReadOptions(("offset", "value")), cluster):
                 yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 

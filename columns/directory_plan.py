@@ -71,9 +71,9 @@ def _partition(topic: str, partition: int, path: str, request: Request, find_rem
     local_start = segments[0].base_offset if segments else start
     before: tuple[Split, ...] = ()
     if remote is not None and start < min(local_start, end):
-        head = replace(whole, path=None, next_offset=min(local_start, end))
+        head = replace(whole.part(start, min(local_start, end)), path=None)
         before = _remote_splits(head, remote, request, transactions.aborted)
-        whole = replace(whole, first_offset=min(local_start, end))
+        whole = whole.part(min(local_start, end), end)
     splits = (*before, *splits_of_files(whole, segments, request.split_bytes))
     return PartitionPlan(topic, partition, start, end, log_start, log_end, splits)
 

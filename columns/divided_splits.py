@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from .batch_selection import Aborted
 from .plan import PartitionPlan
@@ -82,11 +83,4 @@ def divided(split: Split, parts: int) -> list[Split]:
     if parts == 1:
         return [split]
     bounds = [split.first_offset + count * number // parts for number in range(parts + 1)]
-    # The position is that of the first batch: the others find theirs in the index.
-    hints = [(split.base_offset, split.position)] + [(-1, 0)] * (parts - 1)
-    return [
-        replace(
-            split, first_offset=first, next_offset=after, size=split.size // parts, base_offset=base, position=position
-        )
-        for first, after, (base, position) in zip(bounds, bounds[1:], hints, strict=False)
-    ]
+    return [replace(split.part(*pair), size=split.size // parts) for pair in pairwise(bounds)]

@@ -46,6 +46,6 @@ class FallbackReader:
     def _rest(self) -> FetchReader | None:
         if self.next_offset >= self.split.next_offset:
             return None
-        rest = replace(self.split, first_offset=self.next_offset, path=None)
+        rest = replace(self.split.part(self.next_offset, self.split.next_offset), path=None)
         self._readers.append(made := FetchReader(rest, self._options, self._cluster))
         return made

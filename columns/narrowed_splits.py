@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 
 from .directory import segments_of, topic_id_of
 from .segment import Segment
@@ -41,13 +40,7 @@ def _narrowed(split: Split, segments: Sequence[Segment], is_needed: Callable[[Se
         if is_needed(segment):
             continue
         if first < segment.base_offset:
-            yield _part(split, first, segment.base_offset)
+            yield split.part(first, segment.base_offset)
         first = segment.next_base
     if first < split.next_offset:
-        yield _part(split, first, split.next_offset)
-
-
-def _part(split: Split, first: int, end: int) -> Split:
-    if first == split.first_offset:
-        return replace(split, next_offset=end)
-    return replace(split, first_offset=first, next_offset=end, base_offset=-1, position=0)
+        yield split.part(first, split.next_offset)

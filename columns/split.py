@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from ..tiers.segment_metadata import SegmentRange
@@ -42,6 +42,14 @@ class Split:
     client: dict[str, str] | None = field(default=None, repr=False)
     #: The segments of a remote store that have the offsets; None for a split of files or brokers.
     remote: RemotePart | None = field(default=None, repr=False)
+
+    def part(self, first_offset: int, next_offset: int) -> Split:
+        """The offsets from `first_offset` up to, and without, `next_offset`. A part that begins later has no known first
+        batch: its reader finds it by the index.
+        """
+        if first_offset == self.first_offset:
+            return replace(self, next_offset=next_offset)
+        return replace(self, first_offset=first_offset, next_offset=next_offset, base_offset=-1, position=0)
 
     @property
     def bounds(self) -> Bounds:

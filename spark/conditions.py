@@ -90,7 +90,7 @@ class Conditions:
         for split in splits:
             first, end = max(split.first_offset, self.first_offset), min(split.next_offset, self.last_offset + 1)
             if first < end and (self.partitions is None or split.partition in self.partitions):
-                made.append(_part(split, first, end))
+                made.append(split.part(first, end))
         return made
 
     def narrowed(self, split: Split) -> Iterator[Split]:
@@ -122,12 +122,6 @@ class Conditions:
         import pyarrow.compute as pc
 
         return batch.filter(pc.is_in(batch.column("key"), value_set=_binary(sorted(self.keys))))
-
-
-def _part(split: Split, first: int, end: int) -> Split:
-    if first == split.first_offset:
-        return replace(split, next_offset=end)
-    return replace(split, first_offset=first, next_offset=end, base_offset=-1, position=0)
 
 
 def _binary(values: Sequence[bytes]) -> pa.Array:

@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from ..admin.table_owner import OWNER, Owner, Role, kafka_id
+from ..protocol.uuids import uuid_to_text
 from .options import DROP_MALFORMED, EARLIEST, FAIL_FAST, LATEST, InvalidOptions, Options, Position, parse
 from .planning import DataLoss, Offsets, chosen_topics, resolved
 from .source import read
@@ -30,8 +32,6 @@ if TYPE_CHECKING:
 
 #: The offsets that a table has, in the summaries of its snapshots.
 MERGED = "odradek.merged"
-#: The property of a table with the topic that it belongs to, as in archive/ownership.py.
-_OWNER, _ROLE = "odradek.owner", "latest records"
 #: Iceberg's setting of a session for properties of the snapshots that its commands make.
 _SNAPSHOT_PROPERTY = f"spark.sql.iceberg.snapshot-property.{MERGED}"
 _COLUMNS = "key binary, value {}, partition int, offset bigint, timestamp timestamp"
@@ -74,45 +74,44 @@ class LatestTable:
 
         merged = self._merged()
         with Cluster(self._options.client) as cluster:
-            stored = self._checked_owner(merged, cluster.cluster_id())
-            topic_id, starts, ends = self._range(cluster, merged, stored)
-            self._own(stored, cluster.cluster_id(), topic_id)
+            topics = chosen_topics(cluster, self._options)
+            topic_id = topics[0].topic_id
+            text = "" if topic_id is None else uuid_to_text(topic_id.bytes)
+            owner = self._own(merged, Owner(self._topic, cluster.cluster_id(), text, Role.latest))
+            starts, ends = self._range(cluster, topics, merged)
         count = sum(ends[one] - starts[one] for one in ends)
         if count:
             offsets = {str(one): ends[one] for one in sorted(ends)}
-            text = json.dumps({"topic": self._topic, "topic_id": topic_id, "offsets": offsets}, separators=(",", ":"))
+            text = json.dumps(
+                {"topic": self._topic, "topic_id": owner.topic_id, "offsets": offsets}, separators=(",", ":")
+            )
             self._merge(self._latest(starts, ends), text)
         return count
 
-    def _checked_owner(self, merged: Mapping[str, object], cluster_id: str) -> dict[str, str]:
-        """The table's owner; nothing for a table that an earlier release made. Raises InvalidOptions for another topic's."""
+    def _own(self, merged: Mapping[str, Any], owner: Owner) -> Owner:
+        """Compares the table's owner, and stores what the table lacks of it. Raises InvalidOptions for a table of another
+        topic, and DataLoss for a topic that was created again.
+        """
         rows = self._spark.sql(f"SHOW TBLPROPERTIES {self._table}").collect()
-        text = next((row.value for row in rows if row.key == _OWNER), None)
-        stored: dict[str, str] = {} if text is None else json.loads(text)
-        topic = str(stored.get("topic") or merged.get("topic") or self._topic)
-        role = stored.get("role", _ROLE)
-        if (topic, role) != (self._topic, _ROLE):
-            raise InvalidOptions(f"{self._table} has the {role} of topic {topic}, not the {_ROLE} of {self._topic}")
-        if stored.get("cluster_id") and cluster_id and stored["cluster_id"] != cluster_id:
-            raise InvalidOptions(
-                f"{self._table} has the records of {topic} of cluster {stored['cluster_id']}, not of cluster {cluster_id}"
-            )
-        return stored
+        text = next((row.value for row in rows if row.key == OWNER), None)
+        of_offsets = Owner(
+            str(merged.get("topic") or self._topic), "", kafka_id(str(merged.get("topic_id") or "")), Role.latest
+        )
+        try:
+            stored = of_offsets if text is None else Owner.from_text(text)
+        except ValueError as error:
+            raise InvalidOptions(f"{self._table}: {error}") from None
+        for one in (stored, of_offsets):
+            if (reason := owner.mismatch(one, self._table)) is not None:
+                raise InvalidOptions(reason)
+            if (reason := owner.recreation(one, self._table)) is not None:
+                raise DataLoss(reason)
+        owner = owner.known_with(stored)
+        if owner.text() != text:  # ids, and a topic's name, which has no quote
+            self._spark.sql(f"ALTER TABLE {self._table} SET TBLPROPERTIES ('{OWNER}' = '{owner.text()}')")
+        return owner
 
-    def _own(self, stored: Mapping[str, str], cluster_id: str, topic_id: str) -> None:
-        owner = {"topic": self._topic, "cluster_id": cluster_id, "topic_id": topic_id, "role": _ROLE}
-        if stored != owner:
-            text = json.dumps(owner, separators=(",", ":"))  # ids, and a topic's name, which has no quote
-            self._spark.sql(f"ALTER TABLE {self._table} SET TBLPROPERTIES ('{_OWNER}' = '{text}')")
-
-    def _range(
-        self, cluster: Cluster, merged: Mapping[str, Any], stored: Mapping[str, str]
-    ) -> tuple[str, dict[int, int], dict[int, int]]:
-        topics = chosen_topics(cluster, self._options)
-        topic_id = str(topics[0].topic_id or "")
-        known_id = merged["topic_id"] if merged else stored.get("topic_id")
-        if known_id is not None and known_id != topic_id:
-            raise DataLoss(f"topic {self._topic} was created again: {self._table} has the records of another one")
+    def _range(self, cluster: Cluster, topics: Any, merged: Mapping[str, Any]) -> tuple[dict[int, int], dict[int, int]]:
         first = self._offsets(cluster, topics, Position("startingOffsets", EARLIEST), is_start=True)
         ends = self._offsets(cluster, topics, Position("endingOffsets", LATEST), is_start=False)
         known = {int(one): offset for one, offset in merged.get("offsets", {}).items()}
@@ -123,7 +122,7 @@ class LatestTable:
             if offset < first[one] and self._options.fail_on_data_loss:
                 raise DataLoss(f"{self._topic}-{one}: offset {offset} is gone: the log starts at {first[one]}")
             starts[one] = min(max(offset, first[one]), ends[one])
-        return topic_id, starts, ends
+        return starts, ends
 
     def _offsets(self, cluster: Cluster, topics: Any, position: Position, *, is_start: bool) -> dict[int, int]:
         found: Offsets = resolved(cluster, topics, self._options, position, is_start=is_start)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ...admin.places import Place
+from ...admin.table_owner import Role
 from ...client.user_errors import UserError
 from ...extras import install_command
 from ..settings import Archives
@@ -51,7 +52,6 @@ class ArchiveTables:
 
     def _tables(self) -> list[TableProgress]:
         try:
-            from ...archive.ownership import Role
             from ...archive.store import ArchiveError
             from ...archive.table_options import chosen_catalog
             from ...archive.table_status import (

@@ -108,7 +108,7 @@ def test_a_topic_that_was_created_again_is_an_error(
     customers = Customers(spark, odradek_broker, "recreated")
     other: dict[str, Any] = {"topic": "recreated", "topic_id": "AAAAAAAAAAAAAAAAAAAAAQ", "offsets": {"0": 0, "1": 0}}
     monkeypatch.setattr(LatestTable, "_merged", lambda self: other)
-    with pytest.raises(DataLoss, match="topic recreated was created again"):
+    with pytest.raises(DataLoss, match="topic recreated was deleted and created again"):
         customers.open().merge()
 
 
@@ -126,11 +126,11 @@ def test_table_of_another_topic_or_cluster_is_left_alone(
             LatestTable, "_merged", lambda self: {}
         )  # another program has expired the snapshot with the offsets
         with pytest.raises(
-            InvalidOptions, match="has the latest records of topic owners, not the latest records of others"
+            InvalidOptions, match="has the latest records of topic owners, not the latest records of topic others"
         ):
             other.open().merge()
     spark.sql(f"ALTER TABLE {owners.table} SET TBLPROPERTIES ('odradek.owner' = '{_OF_ANOTHER_CLUSTER}')")
-    with pytest.raises(InvalidOptions, match="of cluster elsewhere, not of cluster"):
+    with pytest.raises(InvalidOptions, match="of cluster elsewhere, and this is cluster"):
         owners.open().merge()
     owners.check()
 

@@ -13,16 +13,43 @@ from hypothesis import strategies as st
 from odradek.archive import ArchiveError, ArchiveOptions, Archiver, topic_archive
 from odradek.columns import ValueSchema
 from odradek.columns.inference import MOST_FIELDS
+from odradek.records.json_parsing import Literal, parsed
 
 from tests.archive.harness.broker import Harness
 from tests.archive.harness.tables import KINDS, open_table, source_of
 from tests.harness.examples import examples
 
 _OPTIONS = ArchiveOptions(values=ValueSchema("json"))
-_SCALARS = st.sampled_from([0, 1, 1.5, -(2**60), 2**63 - 1, 2**70, "x", "7", True, None, 1e300])
-_VALUES = st.recursive(_SCALARS, lambda one: st.lists(one, max_size=2) | st.dictionaries(st.sampled_from("ab"), one))
-_OBJECTS = st.dictionaries(st.sampled_from("vwA"), _VALUES, max_size=3).map(lambda one: json.dumps(one).encode())
-_RECORDS = st.lists(_OBJECTS | st.sampled_from([b"broken", None, b"[1]", b"5"]), min_size=2, max_size=6)
+_SCALARS = st.sampled_from(
+    [
+        0,
+        1,
+        1.5,
+        -(2**60),
+        2**53 + 1,
+        2**63 - 1,
+        2**63,
+        2**70,
+        10**38,
+        "x",
+        "7",
+        "",
+        "\0",
+        True,
+        None,
+        1e300,
+        5e-324,
+        -0.0,
+    ]
+)
+#: Names that differ in case, that Iceberg's writers make equal, and that are paths of other fields.
+_NAMES = st.sampled_from(["v", "w", "V", "1", "_1", "v.w", "v.element", "v_x2Ew", "element", "offset", "", "\0"])
+_VALUES = st.recursive(_SCALARS, lambda one: st.lists(one, max_size=2) | st.dictionaries(_NAMES, one, max_size=3))
+_OBJECTS = st.dictionaries(_NAMES, _VALUES, max_size=3).map(lambda one: json.dumps(one).encode())
+_ODD = st.sampled_from(
+    [b"broken", None, b"", b"[1]", b"5", b"null", b"\xff", b'{"v": NaN}', b'{"v": 1, "v": 2}', b'{"v": -1E400}']
+)
+_RECORDS = st.lists(_OBJECTS | _ODD, min_size=2, max_size=6)
 
 
 @pytest.fixture(params=KINDS)
@@ -62,7 +89,8 @@ def _sorted(kind: pa.DataType) -> pa.DataType:
         return pa.struct([(one.name, _sorted(one.type)) for one in sorted(kind, key=lambda one: one.name)])
     if pa.types.is_large_string(kind):  # PyIceberg's reading of a column that some files lack
         return pa.string()
-    return pa.list_(_sorted(kind.value_type)) if pa.types.is_list(kind) else kind
+    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    return pa.list_(_sorted(kind.value_type)) if is_list else kind
 
 
 def test_integer_then_fraction_is_the_same_table_in_one_commit_or_two(
@@ -100,6 +128,32 @@ def test_table_does_not_depend_on_where_commits_end(
     assert cut == whole
     offsets = sorted(row["offset"] for row in cut[1]) + [row["offset"] for row in cut[2]]
     assert sorted(offsets) == list(range(len(records)))
+    for row in cut[1]:
+        content = records[row["offset"]]
+        assert row["value_json"] in (None, None if content is None else content.decode())
+        if row["value_json"] is None:
+            assert_has_all(row["value"], None if content is None else parsed(content.decode()))
+
+
+def assert_has_all(found: Any, value: Any) -> None:
+    """Checks that a value of a column has all of a JSON value; texts of columns may be JSON."""
+    if isinstance(value, dict) and isinstance(found, dict):
+        for name, one in value.items():
+            assert one is None or name in found
+            assert_has_all(found.get(name), one)
+        assert all(one is None for name, one in found.items() if name not in value)
+    elif isinstance(value, list) and isinstance(found, list):
+        assert len(found) == len(value)
+        for one, other in zip(found, value, strict=True):
+            assert_has_all(one, other)
+    elif isinstance(value, str) and not isinstance(value, Literal):
+        assert found == value
+    elif isinstance(found, str):
+        assert parsed(found) == value
+    elif isinstance(value, Literal):
+        assert found == float(value)
+    else:
+        assert found == value and isinstance(found, bool) == isinstance(value, bool)
 
 
 def test_after_the_sample_types_stay_and_no_field_is_lost(

@@ -10,8 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from odradek.admin.table_owner import OWNER, Role
 from odradek.archive import ArchiveError, Covered, IcebergTable, Owner, open_catalog
-from odradek.archive.ownership import OWNER, Role, chosen_names, table_name
+from odradek.archive.ownership import chosen_names, table_name
 from odradek.archive.rows import RAW_SCHEMA
 from odradek.archive.store import Table
 from pyiceberg.catalog.sql import SqlCatalog

@@ -10,7 +10,7 @@ import urllib.error
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from odradek.archive.ownership import Owner
+from odradek.archive.ownership import stored_owner
 from odradek.archive.store import ArchiveError, Covered
 from odradek.client.reasons import reason_of
 from odradek.client.user_errors import Misused
@@ -54,7 +54,7 @@ def test_error_of_a_bad_expression_has_no_bytes(text: str) -> None:
     "text", ["", "[]", "7", "null", "{}", '{"topic": 1}', '{"topic": "a", "topic_id": "", "offsets": 3}']
 )
 def test_damaged_properties_of_tables_are_explained_in_words(text: str) -> None:
-    for read in (Owner.from_text, Covered.from_text):
+    for read in (stored_owner, Covered.from_text):
         with pytest.raises(ArchiveError) as caught:
             read(text)
         assert not _PROGRAMMERS.search(str(caught.value)), str(caught.value)
