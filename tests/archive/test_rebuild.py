@@ -122,14 +122,14 @@ def test_failed_check_of_the_log_leaves_the_table_as_it_was(
 ) -> None:
     topic = f"checked_{kind}"
     old_table(harness, kind, tmp_path, topic)
-    original, failures = topic_archive._check_same_log, [ArchiveError("the log has lost records")]
+    original, failures = topic_archive.check_same_log, [ArchiveError("the log has lost records")]
 
     def check(*given: Any) -> None:
         if failures:
             raise failures.pop()
         original(*given)
 
-    monkeypatch.setattr(topic_archive, "_check_same_log", check)
+    monkeypatch.setattr(topic_archive, "check_same_log", check)
     table = open_table(kind, tmp_path, topic)
     archive = topic_archive.TopicArchive(topic, table, ArchiveOptions(values=_NUMBERS, rebuild=True))
     cluster = topic_archive.Cluster(harness.client)
