@@ -84,6 +84,30 @@ def test_ledger_of_many_pieces_leaves_the_one_whose_name_ends_with_their_number(
     assert read_ledger(query.admin, f"{query.name}.1", place) == short
 
 
+@pytest.mark.parametrize("is_written_again", [True, False])
+def test_attempts_that_a_dead_driver_has_not_aborted_are_aborted_after_the_batch_is_run_again(
+    query: Query, is_written_again: bool
+) -> None:
+    batch = query.batch("run-a", 0)
+    query.task(1, "run-a", 0, attempt=1)
+    with pytest.raises(Died):
+        query.decisions(dies_before("clear", 1)).commit(batch)
+    assert query.has_open_transactions()
+    if is_written_again:
+        query.decisions().commit(query.batch("run-b", 0))
+    else:
+        query.decisions().clear("run-b")  # the tasks have found the batch in the ledger
+    assert not query.has_open_transactions()
+    assert query.committed() == rows(0)
+
+
+def test_batch_without_rows_aborts_nothing_of_its_own_run(query: Query) -> None:
+    query.decisions().commit(query.batch("run-a", 0))
+    query.task(0, "run-a", 1)
+    query.decisions().clear("run-a")
+    assert query.has_open_transactions()
+
+
 def test_run_that_another_one_has_followed_decides_nothing_more(query: Query) -> None:
     query.decisions().commit(query.batch("run-a", 0))
     query.decisions().commit(query.batch("run-b", 1))
