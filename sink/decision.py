@@ -128,6 +128,7 @@ class Decisions:
         try:
             if not is_to_write(self._name, ledger, batch.query, batch.run, batch.number):
                 self._abort(batch)
+                self.clear(batch.run)
                 return
             left_open = self.open_attempts()
             until = time.monotonic() + self._transactions(batch.number, batch.run, batch.attempts).check()
@@ -141,9 +142,8 @@ class Decisions:
         self._clear(ledger, left_open)
 
     def clear(self, run: str) -> None:
-        """Aborts what earlier runs have left open, after a batch in which a run has written nothing.
-
-        Such a batch may be one that a driver has died after, before it could do the same.
+        """Aborts what earlier runs have left open, after a batch of which a run writes nothing: a driver may have died after
+        it, before it did the same.
         """
         ledger = self.read()
         earlier = {ledger.run, *ledger.superseded} - {run}

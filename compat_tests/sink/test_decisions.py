@@ -2,124 +2,19 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
-from itertools import count
 
-import pyarrow as pa
 import pytest
-from confluent_kafka import Consumer, TopicPartition
-from odradek.admin.session import Admin
-from odradek.client.cluster import Address, Cluster
-from odradek.protocol.records.compression import Compression
 from odradek.sink import decision
-from odradek.sink.batches import Producer
-from odradek.sink.decision import Decisions, Torn, WrittenBatch
+from odradek.sink.decision import Torn, WrittenBatch
 from odradek.sink.ledger import Attempt, Ledger, ledger_id
 from odradek.sink.open_transactions import NotCommitted
 from odradek.sink.requests import NotOpen, end, read_ledger, take_id, write_ledger
-from odradek.sink.transaction import TransactionWriter
 
-from compat_tests.broker_process import BrokerProcess
-from compat_tests.recipes import eventually, is_end_of_partition, make_topic
+from compat_tests.recipes import eventually
+from compat_tests.sink.harness import LONG_MS, SHORT_MS, STEPS, TASKS, Died, Query, dies_before, rows
 
 pytestmark = pytest.mark.timeout(240)
-PARTITIONS, TASKS, ROWS = 3, 3, 40
-#: Steps of `Decisions.commit`, and how often each comes until the last.
-STEPS = ("take", "write", "decide", "end", "end one", "note", "clear")
-LONG_MS, SHORT_MS = 60_000, 1_000
-_numbers = count()
-
-
-class Died(BaseException):
-    """Stands for the end of the process: nothing after it runs."""
-
-
-@pytest.fixture(scope="module", params=["odradek", "apache_kafka"])
-def bootstrap(request: pytest.FixtureRequest) -> str:
-    running: BrokerProcess = request.getfixturevalue(request.param)
-    return running.bootstrap
-
-
-@pytest.fixture(scope="module")
-def admin(bootstrap: str) -> Iterator[Admin]:
-    host, _, port = bootstrap.rpartition(":")
-    with closing(Admin(Cluster([Address(host, int(port))], "tests", 30.0), 30.0, 30.0)) as made:
-        yield made
-
-
-class Query:
-    """A query with its topic and ledger, whose tasks and drivers run here."""
-
-    def __init__(self, admin: Admin, bootstrap: str, name: str = "") -> None:
-        self.name = name or f"query-{next(_numbers)}"
-        self.admin, self.bootstrap = admin, bootstrap
-        make_topic(bootstrap, self.name, PARTITIONS)
-
-    def task(self, number: int, run: str, batch: int, timeout_ms: int = LONG_MS, attempt: int = 0) -> Attempt:
-        """The transaction of a task, with the same rows in each run."""
-        made = Attempt(number, attempt, -1, -1)
-        how = Producer(-1, -1, Compression.LZ4)
-        writer = TransactionWriter(self.admin, made.transactional_id(self.name, run), timeout_ms, how, self.name, 30.0)
-        with closing(writer):
-            texts = [f"{batch}-{number}-{row}".encode() for row in range(ROWS)]
-            writer.write(pa.record_batch({"key": pa.array(texts), "value": pa.array(texts)}))
-            writer.flush()
-        return Attempt(number, attempt, *writer.producer)
-
-    def batch(self, run: str, number: int, timeout_ms: int = LONG_MS) -> WrittenBatch:
-        attempts = tuple(self.task(task, run, number, timeout_ms) for task in range(TASKS))
-        return WrittenBatch(number, "query", run, attempts)
-
-    def decisions(self, before: Callable[[str], None] | None = None, *, skips_expired: bool = False) -> Decisions:
-        made = Decisions(self.admin, self.name, (self.name, 0), skips_expired=skips_expired)
-        made.before = before or made.before
-        return made
-
-    def committed(self) -> list[str]:
-        """The records that a reader of committed ones has when no transaction is open."""
-        found = []
-        settings = {"bootstrap.servers": self.bootstrap, "group.id": "reader", "isolation.level": "read_committed"}
-        with closing(Consumer({**settings, "enable.partition.eof": True})) as consumer:
-            consumer.assign([TopicPartition(self.name, index, 0) for index in range(PARTITIONS)])
-            ended: set[int] = set()
-            while len(ended) < PARTITIONS:
-                message = consumer.poll(30)
-                assert message is not None
-                if is_end_of_partition(message):
-                    ended.add(message.partition())
-                else:
-                    found.append((message.value() or b"").decode())
-        return sorted(found)
-
-    def has_open_transactions(self) -> bool:
-        return bool(self.decisions().open_attempts())
-
-
-def rows(*batches: int) -> list[str]:
-    return sorted(f"{batch}-{task}-{row}" for batch in batches for task in range(TASKS) for row in range(ROWS))
-
-
-@pytest.fixture
-def query(admin: Admin, bootstrap: str) -> Query:
-    return Query(admin, bootstrap)
-
-
-def dies_before(step: str, times: int) -> Callable[[str], None]:
-    """Ends the process before a step comes for the given time."""
-    left = [times]
-    lock = threading.Lock()
-
-    def before(name: str) -> None:
-        with lock:
-            if name == step:
-                left[0] -= 1
-            if left[0] <= 0:
-                raise Died(name)
-
-    return before
 
 
 @pytest.mark.parametrize(("step", "times"), [(step, 1) for step in STEPS] + [("end one", 2), ("end one", 3)])
@@ -187,6 +82,30 @@ def test_ledger_of_many_pieces_leaves_the_one_whose_name_ends_with_their_number(
         end(query.admin, ledger_id(name), producer, commits=True)
     assert read_ledger(query.admin, query.name, place) == long
     assert read_ledger(query.admin, f"{query.name}.1", place) == short
+
+
+@pytest.mark.parametrize("is_written_again", [True, False])
+def test_attempts_that_a_dead_driver_has_not_aborted_are_aborted_after_the_batch_is_run_again(
+    query: Query, is_written_again: bool
+) -> None:
+    batch = query.batch("run-a", 0)
+    query.task(1, "run-a", 0, attempt=1)
+    with pytest.raises(Died):
+        query.decisions(dies_before("clear", 1)).commit(batch)
+    assert query.has_open_transactions()
+    if is_written_again:
+        query.decisions().commit(query.batch("run-b", 0))
+    else:
+        query.decisions().clear("run-b")  # the tasks have found the batch in the ledger
+    assert not query.has_open_transactions()
+    assert query.committed() == rows(0)
+
+
+def test_batch_without_rows_aborts_nothing_of_its_own_run(query: Query) -> None:
+    query.decisions().commit(query.batch("run-a", 0))
+    query.task(0, "run-a", 1)
+    query.decisions().clear("run-a")
+    assert query.has_open_transactions()
 
 
 def test_run_that_another_one_has_followed_decides_nothing_more(query: Query) -> None:

@@ -17,9 +17,7 @@ from odradek.admin.errors import NoResponse, RequestFailed
 from odradek.sink.decision import WrittenBatch, is_to_write
 from odradek.sink.open_transactions import NotCommitted
 
-from compat_tests.sink.test_decisions import STEPS, TASKS, Died, Query, admin, bootstrap, rows
-
-__all__ = ["admin", "bootstrap"]
+from compat_tests.sink.harness import STEPS, TASKS, Died, Query, rows
 
 pytestmark = pytest.mark.timeout(240)
 TURNS = 12
@@ -120,8 +118,3 @@ def test_planned_batches_are_there_once_after_a_walk(query: Query, seed: int) ->
     story = "\n".join(walk.story)
     assert query.committed() == rows(*range(walk.planned)), story
     assert query.decisions().read().is_ended, story
-
-
-@pytest.fixture
-def query(admin: object, bootstrap: str) -> Query:
-    return Query(admin, bootstrap)  # type: ignore[arg-type]
