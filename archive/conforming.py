@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..columns.decimal_texts import with_plain_texts
+from ..columns.json_raw_types import exact_below
 from ..columns.timestamp_units import floored
 from .column_types import is_in_nanoseconds
 
@@ -32,10 +35,32 @@ def conformed(values: pa.Array, kind: pa.DataType, name: str = "") -> Conformed:
         return _conformed_map(values, kind, name)
     if _is_cast(values.type, kind):
         try:
-            return Conformed(values.cast(kind), {})
+            made = _cast(values, kind)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             pass
+        else:
+            if not _changed(values, made):
+                return Conformed(made, {})
     return _row_by_row(values, kind, name)
+
+
+def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    if pa.types.is_string(values.type) and pa.types.is_decimal(kind):
+        values = with_plain_texts(values, kind)
+    return values.cast(kind)
+
+
+def _changed(values: pa.Array, made: pa.Array) -> bool:
+    """Returns whether Arrow has rounded a number: in decimals, in smaller floats, and integers in doubles."""
+    if pa.types.is_floating(values.type) and (pa.types.is_decimal(made.type) or pa.types.is_floating(made.type)):
+        stored, given = made.cast(pa.float64()), values.cast(pa.float64())
+        differs = pc.and_(pc.not_equal(stored, given), pc.invert(pc.is_nan(given)))
+        return bool(pc.any(differs).as_py())
+    if pa.types.is_floating(made.type) and pa.types.is_decimal(values.type):
+        large = pc.greater_equal(pc.abs(made.cast(pa.float64())), float(exact_below(made.type)))
+        pairs = zip(values.filter(large).to_pylist(), made.filter(large).to_pylist(), strict=True)
+        return any(Fraction(one).denominator == 1 and one != other for one, other in pairs)
+    return False
 
 
 def _numbered(values: pa.Array) -> pa.Array:
@@ -115,7 +140,10 @@ def _row_by_row(values: pa.Array, kind: pa.DataType, name: str) -> Conformed:
         try:
             if not is_cast:
                 raise pa.ArrowInvalid(f"is of the type {values.type}, and the table's column is {kind}")
-            made.append(one.cast(kind))
+            number = _cast(one, kind)
+            if _changed(one, number):
+                raise pa.ArrowInvalid(f"{one[0]} is no number of {kind}")
+            made.append(number)
             places[row] = len(made) - 1
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             bad[row] = f"{name or 'the value'}: {str(error).partition(chr(10))[0]}"

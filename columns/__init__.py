@@ -26,6 +26,7 @@
 | `decoder.py` | what each decoder returns; `shown_value.py`: a value in the words of a reason |
 | `typed_rows.py` | rows with typed values, and the rows that do not decode |
 | `json_decoder.py` | JSON as structs, by DuckDB (`json_in_duckdb.py`) and Python (`json_single_values.py`) |
+| `decimal_texts.py` | texts of decimals, exactly |
 | `json_raw_types.py` | the types that JSON is transformed to first |
 | `json_text_decoder.py` | JSON as text |
 | `json_texts.py` | values of bytes as texts of JSON |

@@ -14,10 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..records.json_parsing import NotJson, parsed
+from .decimal_texts import doubtful_texts
 from .decoder import Decoded, without_rows
 from .errors import InvalidScan
 from .json_in_duckdb import NOT_JSON, TextQuery, doubtful_rows
-from .json_raw_types import are_nameable, duckdb_structure, raw_type
+from .json_raw_types import are_nameable, duckdb_structure, exact_below, raw_type
 from .json_single_values import cast_error, mismatch_of_text, raw_value
 from .json_texts import texts_of
 from .layout import Numbers
@@ -26,8 +27,6 @@ from .layout import Numbers
 _MOST_QUERIES = 16
 #: Fractions of more digits than a double has, and exponents near its bounds: as text and as decimals they are exact.
 _LONG_FRACTION = r"\.\d{13}|\d{13}\.\d|\d{8}\.\d{4}|\d{4}\.\d{8}|\d[eE][+-]?\d{3}"
-#: From here on, doubles do not have every integer.
-_EXACT = 1 << 53
 
 
 class JsonDecoder:
@@ -135,8 +134,10 @@ def _odd(column: pa.Array, kind: pa.DataType) -> Numbers:
     """Returns which numbers and booleans are perhaps not those of the text."""
     if pa.types.is_boolean(kind):
         return pc.invert(pc.is_in(column, pa.array(["true", "false", None]))).to_numpy(False)
+    if pa.types.is_decimal(kind):
+        return doubtful_texts(column, kind)
     if pa.types.is_floating(kind):
-        return pc.fill_null(pc.invert(pc.less(pc.abs(column), float(_EXACT))), False).to_numpy(False)
+        return pc.fill_null(pc.invert(pc.less(pc.abs(column), float(exact_below(kind)))), False).to_numpy(False)
     return np.zeros(0, bool)
 
 

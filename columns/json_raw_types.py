@@ -20,10 +20,19 @@ def raw_type(kind: pa.DataType, level: int) -> pa.DataType:
     if pa.types.is_floating(kind):
         return pa.float64()
     is_text = is_text_type(kind) or pa.types.is_boolean(kind)
-    is_cast = any(check(kind) for check in (pa.types.is_integer, pa.types.is_decimal, pa.types.is_temporal))
+    # Arrow reads no times of day and no durations from text.
+    checks = (pa.types.is_integer, pa.types.is_decimal, pa.types.is_date, pa.types.is_timestamp)
+    is_cast = any(check(kind) for check in checks)
     if is_text or is_cast:
         return pa.string()
     raise InvalidScan(f"JSON values cannot be of the type {kind}")
+
+
+def exact_below(kind: pa.DataType) -> int:
+    """The number below which a floating type has each integer."""
+    if pa.types.is_float16(kind):
+        return 1 << 11
+    return 1 << 24 if pa.types.is_float32(kind) else 1 << 53
 
 
 def is_text_type(kind: pa.DataType) -> bool:

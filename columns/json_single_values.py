@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from ..protocol.json_value import JsonValue
 from ..records.json_parsing import Literal, NotJson, double_of, is_unicode, parsed, written
+from .decimal_texts import doubtful_texts, plain_text
 from .json_raw_types import is_text_type, raw_type
 from .shown_value import shown_value
 
@@ -49,14 +50,16 @@ def _raw_scalar(value: JsonValue, kind: pa.DataType, where: str) -> object:
     if isinstance(value, bool):
         raise NotJson(wrong)
     if pa.types.is_floating(kind):
-        return _raw_double(value, where, wrong)
-    text = str(value)
-    if cast_error(pa.array([text]), kind) is not None:
+        return _raw_double(value, kind, where, wrong)
+    text: str | None = str(value)
+    if pa.types.is_decimal(kind) and doubtful_texts(pa.array([text]), kind)[0]:
+        text = plain_text(str(value), kind)
+    if text is None or cast_error(pa.array([text]), kind) is not None:
         raise NotJson(wrong)
     return text
 
 
-def _raw_double(value: str | float, where: str, wrong: str) -> float:
+def _raw_double(value: str | float, kind: pa.DataType, where: str, wrong: str) -> float:
     if isinstance(value, str):
         try:
             is_finite = math.isfinite(float(value))
@@ -66,9 +69,16 @@ def _raw_double(value: str | float, where: str, wrong: str) -> float:
             raise NotJson(wrong)
         value = Literal(value)
     made = double_of(value if isinstance(value, Literal) else int(value))
-    if made is None:
-        raise NotJson(f"{where} is {shown_value(value, _SHOWN_CHARACTERS)}, which a double would round")
+    if made is None or (not pa.types.is_float64(kind) and not _has_number(kind, value, made)):
+        raise NotJson(f"{where} is {shown_value(value, _SHOWN_CHARACTERS)}, which a {kind} would round")
     return made
+
+
+def _has_number(kind: pa.DataType, value: float | Literal, made: float) -> bool:
+    """Returns whether a smaller type than double has a number: an integer exactly, a fraction within its range."""
+    found = pa.scalar(made).cast(kind).as_py()
+    is_integer = isinstance(value, int) or (isinstance(value, Literal) and value.is_integer)
+    return found == made if is_integer else math.isfinite(found)
 
 
 def mismatch_of_text(text: str, kind: pa.DataType) -> str | None:
