@@ -91,8 +91,10 @@ def delete_topics(
         for result in results:
             advance()
             if not (if_exists and result.error_code == _UNKNOWN_TOPIC):
+                # The brokers' words for a topic that does not exist are about a partition.
+                message = None if result.error_code == _UNKNOWN_TOPIC else result.error_message
                 hint = hint_for_unknown(admin, result.name, result.error_code)
-                outcome.add(result.name, result.error_code, result.error_message, hint)
+                outcome.add(result.name, result.error_code, message, hint)
     return outcome.result()
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from ...admin.positions import timestamp_ms
 from ...client.user_errors import Misused, UserError
 from ...records.contents import json_of
-from ...records.json_parsing import NotJson, loaded
+from ...records.json_parsing import loaded
 from .input_record import MOST_LINE_BYTES, Record, Shape, bounded_lines
 
 if TYPE_CHECKING:
@@ -26,10 +26,8 @@ def read_json_lines(file: BinaryIO, name: str, shape: Shape) -> Iterator[Record]
         where = f"{name}, line {number}"
         try:
             content = loaded(line.decode("utf-8-sig"))
-        except NotJson as error:
-            raise UserError(f"{where}: {error}") from None
-        except UnicodeDecodeError as error:
-            raise UserError(f"{where} is not JSON: {error}") from None
+        except ValueError as error:  # of the text, or of its encoding
+            raise UserError(f"{where} is not JSON: {str(error).removeprefix('it is not JSON: ')}") from None
         if not isinstance(content, dict) or not {"value", "value_base64"} & content.keys():
             raise UserError(f'{where} has no "value": use --input lines to send each line as it is')
         record = record_of(content, where)

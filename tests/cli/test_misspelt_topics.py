@@ -41,7 +41,12 @@ def run(broker: odradek.Broker, command: str) -> Done:
 def test_likely_topic_is_named(broker: odradek.Broker, command: str) -> None:
     done = run(broker, command)
     assert (done.status, done.out) == (NOT_FOUND, ""), done
-    assert "topic ordres" in done.err and ", did you mean orders?" in done.err and done.err.count("\n") == 1, done
+    assert (
+        "topic ordres" in done.err
+        and "does not exist" in done.err
+        and ", did you mean orders?" in done.err
+        and done.err.count("\n") == 1
+    ), done
 
 
 @pytest.mark.parametrize("command", COMMANDS)
