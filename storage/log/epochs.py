@@ -32,7 +32,7 @@ UNDEFINED_OFFSET = -1
 #: No entry is missing in the file.
 _NOTHING = 1 << 63
 _EMPTY = b"0\n0\n"
-#: Held while a file gets its name: two threads may have contents of the same one. Nobody waits for a disk with it.
+#: Held while a file gets its name: two threads may have contents of the same one. No thread waits for a disk with it.
 _renaming = threading.Lock()
 
 

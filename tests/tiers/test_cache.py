@@ -188,7 +188,7 @@ def test_aborted_transactions_of_a_long_copy_are_found_behind_a_shorter_one() ->
 
 
 def test_search_for_aborted_transactions_looks_at_few_segments(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is part of each fetch of committed records."""
+    """Each fetch of committed records searches for them."""
     cache = RemoteLogMetadataCache()
     for number in range(2_000):
         one = segment(1, 10 * number, 10 * number + 9)._replace(segment_id=number.to_bytes(16))
@@ -211,7 +211,7 @@ def test_search_for_aborted_transactions_looks_at_few_segments(monkeypatch: pyte
     assert looks < 20
 
 
-def test_changes_that_nobody_takes_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_without_a_leader_keeps_no_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache_module, "_MOST_CHANGED", 3)
     cache = cache_after(*copied(*(segment(number, number, number) for number in range(10))))
     assert cache.take_changed() is None and cache.take_changed() == set()

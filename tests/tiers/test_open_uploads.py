@@ -162,7 +162,7 @@ class FailingBucket(http.server.BaseHTTPRequestHandler):
     status = 403
     location = ""
     content = b""
-    #: What it sends instead of HTTP.
+    #: Bytes that are sent instead of HTTP.
     garbage = b""
 
     def do_GET(self) -> None:

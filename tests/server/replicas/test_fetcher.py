@@ -648,13 +648,13 @@ def test_records_of_an_unrequested_partition_are_ignored(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("epoch", "end_offset", "end"),
     [
-        (2, 4, 4),  # the leader's epoch 2 ends earlier
+        (2, 4, 3),  # the leader's epoch 2 ends earlier, within a batch of the follower, which goes whole
         (2, 9, 6),  # it ends later: the rest is fetched
         (1, 3, 3),
         (0, 2, 0),  # the leader has none of these epochs
-        (NO_EPOCH, 1, 1),
+        (NO_EPOCH, 3, 3),
         (NO_EPOCH, 0, 0),
-        (0, NO_EPOCH, 2),  # no such epoch: what is committed stays
+        (0, NO_EPOCH, 3),  # no such epoch: what is committed stays
     ],
 )
 def test_diverging_log_is_truncated(epoch: int, end_offset: int, end: int, tmp_path: Path) -> None:
@@ -663,14 +663,14 @@ def test_diverging_log_is_truncated(epoch: int, end_offset: int, end: int, tmp_p
         await turns()
         hosted = harness.hosted[0]
         await harness.respond(
-            data(0, joined(batch(3), batch(3, offset=3, epoch=2), batch(2, offset=6, epoch=3)), end=2)
+            data(0, joined(batch(3), batch(3, offset=3, epoch=2), batch(2, offset=6, epoch=3)), end=3)
         )
-        assert hosted.offsets() == (0, 2, 8)
+        assert hosted.offsets() == (0, 3, 8)
         watching = Watching()
         hosted.watchers[watching] = None
         await harness.respond(diverges(epoch, end_offset))
         assert hosted.log_end_offset == end
-        assert hosted.high_watermark == min(2, end)
+        assert hosted.high_watermark == min(3, end)
         assert watching.changes == 1
         assert harness.asked() == {0: end}
 
