@@ -12,7 +12,6 @@ import socket
 import threading
 import urllib.error
 import urllib.request
-from typing import Any
 
 #: Limit of a connection, and of one read.
 _READ_S = 5.0
@@ -47,13 +46,13 @@ class _Deadline:
             with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
 
-    def plain(self, host: str, **options: Any) -> http.client.HTTPConnection:
-        made = _Plain(host, **options)
+    def plain(self, host: str, *, timeout: float) -> http.client.HTTPConnection:
+        made = _Plain(host, timeout=timeout)
         made.deadline = self
         return made
 
-    def tls(self, host: str, **options: Any) -> http.client.HTTPSConnection:
-        made = _Tls(host, **options)
+    def tls(self, host: str, *, timeout: float) -> http.client.HTTPSConnection:
+        made = _Tls(host, timeout=timeout)
         made.deadline = self
         return made
 
