@@ -16,6 +16,7 @@ import urllib.request
 #: Limit of a connection, and of one read.
 _READ_S = 5.0
 _MOST_ERROR_BYTES = 64 << 10
+_BLOCK_BYTES = 8192
 
 
 class _Deadline:
@@ -46,13 +47,31 @@ class _Deadline:
             with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
 
-    def plain(self, host: str, *, timeout: float) -> http.client.HTTPConnection:
-        made = _Plain(host, timeout=timeout)
+    def plain(
+        self,
+        host: str,
+        /,
+        *,
+        port: int | None = None,
+        timeout: float = _READ_S,
+        source_address: tuple[str, int] | None = None,
+        blocksize: int = _BLOCK_BYTES,
+    ) -> http.client.HTTPConnection:
+        made = _Plain(host, port, timeout=timeout, source_address=source_address, blocksize=blocksize)
         made.deadline = self
         return made
 
-    def tls(self, host: str, *, timeout: float) -> http.client.HTTPSConnection:
-        made = _Tls(host, timeout=timeout)
+    def tls(
+        self,
+        host: str,
+        /,
+        *,
+        port: int | None = None,
+        timeout: float = _READ_S,
+        source_address: tuple[str, int] | None = None,
+        blocksize: int = _BLOCK_BYTES,
+    ) -> http.client.HTTPSConnection:
+        made = _Tls(host, port, timeout=timeout, source_address=source_address, blocksize=blocksize)
         made.deadline = self
         return made
 
