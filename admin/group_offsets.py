@@ -47,7 +47,7 @@ class Committed(NamedTuple):
 
 
 def committed(admin: Admin, group: str, coordinator: int | None = None) -> dict[Place, Committed]:
-    """Committed offsets; none of a group that does not exist. `coordinator` None: a broker is asked for it."""
+    """Committed offsets; none of a group that does not exist. `coordinator` None: a request to a broker finds it."""
     request = OffsetFetchRequest(
         group_id=group, topics=None, groups=[OffsetFetchRequestGroup(group_id=group, topics=None)]
     )

@@ -113,12 +113,12 @@ class Account:
         self.threads = CapacityLimiter(USER_THREADS)
         self.waiting = 0
         self._spent: deque[tuple[float, float]] = deque()
-        #: What requests at work may still spend.
+        #: The sum of the parts that are set aside for requests at work.
         self._taken = 0.0
         self._lock = threading.Lock()
 
     def left_s(self) -> float:
-        """What no request has spent."""
+        """Returns the part of the share that no request has spent."""
         with self._lock:
             return self._left_s()
 

@@ -1,4 +1,4 @@
-"""Options of the command that are of one cluster: in a console of several, CONTEXT=VALUE says of which.
+"""Options of the command that are of one cluster: in a console of several, CONTEXT=VALUE names it.
 
 Without that, each cluster would show the connectors, the checkpoints, the schemas and the metrics of the others.
 """

@@ -168,7 +168,7 @@ def console(
 
 
 class _Services(NamedTuple):
-    """What stands beside a cluster, as the options have it."""
+    """Options with the services and the folders beside clusters."""
 
     registries: list[str]
     metrics: list[str]

@@ -77,7 +77,7 @@ class Login:
                 user = await anyio.to_thread.run_sync(users.check, name, password, limiter=self._hashing)
             except UserError as error:
                 audit.note(name, address, "login", f"failed: {error}", {})
-                return self._shown(f"Nobody can log in with a password now: {error}.", 503)
+                return self._shown(f"Logins with a password fail now: {error}.", 503)
             finally:
                 self._checking -= 1
         if user is None:

@@ -82,7 +82,7 @@ class Guard:
         if not self._has_logins and _host_of(request.headers) not in self._hosts:
             return PlainTextResponse("The console does not serve this host name; allow it with --allowed-host.\n", 421)
         if len(request.scope["path"]) > _MOST_PATH:
-            return PlainTextResponse("The address is too long: no name has so many characters.\n", 414)
+            return PlainTextResponse("The address is too long: names in it have fewer characters.\n", 414)
         session = self._sessions.read(request.cookies.get(SESSION_COOKIE))
         try:
             user = self._user(session)

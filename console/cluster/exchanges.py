@@ -12,11 +12,11 @@ import socket
 import threading
 import urllib.error
 import urllib.request
-from typing import Any
 
 #: Limit of a connection, and of one read.
 _READ_S = 5.0
 _MOST_ERROR_BYTES = 64 << 10
+_BLOCK_BYTES = 8192
 
 
 class _Deadline:
@@ -47,13 +47,31 @@ class _Deadline:
             with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
 
-    def plain(self, host: str, **options: Any) -> http.client.HTTPConnection:
-        made = _Plain(host, **options)
+    def plain(
+        self,
+        host: str,
+        /,
+        *,
+        port: int | None = None,
+        timeout: float = _READ_S,
+        source_address: tuple[str, int] | None = None,
+        blocksize: int = _BLOCK_BYTES,
+    ) -> http.client.HTTPConnection:
+        made = _Plain(host, port, timeout=timeout, source_address=source_address, blocksize=blocksize)
         made.deadline = self
         return made
 
-    def tls(self, host: str, **options: Any) -> http.client.HTTPSConnection:
-        made = _Tls(host, **options)
+    def tls(
+        self,
+        host: str,
+        /,
+        *,
+        port: int | None = None,
+        timeout: float = _READ_S,
+        source_address: tuple[str, int] | None = None,
+        blocksize: int = _BLOCK_BYTES,
+    ) -> http.client.HTTPSConnection:
+        made = _Tls(host, port, timeout=timeout, source_address=source_address, blocksize=blocksize)
         made.deadline = self
         return made
 

@@ -69,7 +69,7 @@ class Merge:
         self._made = page
         self._is_newest = work.query.order == NEWEST
         self._deadline = began + min(seconds, MOST_SECONDS)
-        #: Whether a round was read: the page after this one begins elsewhere.
+        #: Whether a round was read: the page after this one has another beginning.
         self._has_moved = False
         self._read_bytes = self._shown_bytes = 0
         #: Whether windows end where batches do. After one with too many bytes they do not: a batch may have too many.

@@ -1,6 +1,6 @@
 """Samples of the nodes' /metrics, in the text format of Prometheus.
 
-A node that does not respond is told apart from one without a metric: what it counts is not zero.
+A node that does not respond differs from one without a metric: its count is unknown, and not zero.
 """
 
 from __future__ import annotations

@@ -46,13 +46,13 @@ def redrive(connection: Connection, queue: str, partition: int, first: int, coun
 
 
 def _origin_of(message: ConsumedRecord, name: str) -> str:
-    """What a dead-letter record has of its origin. Raises UserError where it has none, or bytes that are no text."""
+    """Reads a header with a part of the record's origin. Raises UserError where it has none, or bytes that are no text."""
     for header, content in message.headers() or ():
         if header == f"{ORIGIN}{name}":
             try:
                 return (content or b"").decode()
             except UnicodeDecodeError:
-                raise _unusable(message, name, "is no text") from None
+                raise _unusable(message, name, "cannot be read as text") from None
     raise _unusable(message, name, "is missing")
 
 
@@ -60,13 +60,13 @@ def _number_of(message: ConsumedRecord, name: str, most: int) -> int:
     text = _origin_of(message, name)
     number = whole_number(text, 0, most)
     if number is None:
-        raise _unusable(message, name, f"is {text[:40]!r}, which is no number")
+        raise _unusable(message, name, f"has {text[:40]!r} in place of a number")
     return number
 
 
 def _unusable(message: ConsumedRecord, name: str, words: str) -> UserError:
     place = f"{message.topic()}-{message.partition()}, offset {message.offset()}"
-    return UserError(f"{place}: the header {ORIGIN}{name}, which tells its origin, {words}; nothing was written")
+    return UserError(f"{place}: the header {ORIGIN}{name}, which names its origin, {words}; nothing was written")
 
 
 def _read(connection: Connection, topic: str, partition: int, first: int, count: int) -> list[ConsumedRecord]:

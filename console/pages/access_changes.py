@@ -13,7 +13,7 @@ from ..backend import Backend
 from .access import _DEFAULT, _ITERATIONS, _MECHANISMS
 
 Kind = TypeVar("Kind", bound=Enum)
-#: Of filters alone.
+#: Names that filters alone have.
 _NOT_CHOSEN = ("UNKNOWN", "ANY", "MATCH")
 #: Few digits: a float has the same.
 _NUMBER = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")

@@ -1,4 +1,4 @@
-"""Reads of groups at their coordinators: one that does not respond costs its own groups alone, and is asked once."""
+"""Reads of groups at their coordinators: one that does not respond costs its own groups alone, and gets one request."""
 
 from __future__ import annotations
 

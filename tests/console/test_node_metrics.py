@@ -47,7 +47,7 @@ def serving(respond: Callable[[socket.socket], None]) -> Iterator[str]:
     stopping = threading.Event()
     threads: list[threading.Thread] = []
 
-    def answer(connection: socket.socket) -> None:
+    def serve(connection: socket.socket) -> None:
         with connection, contextlib.suppress(OSError):
             head = b""
             while b"\r\n\r\n" not in head:
@@ -57,7 +57,7 @@ def serving(respond: Callable[[socket.socket], None]) -> Iterator[str]:
     def accept() -> None:
         while not stopping.is_set():
             with contextlib.suppress(TimeoutError):
-                threads.append(threading.Thread(target=answer, args=(listener.accept()[0],), daemon=True))
+                threads.append(threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True))
                 threads[-1].start()
 
     accepting = threading.Thread(target=accept)

@@ -37,7 +37,7 @@ from compat_tests.recipes import eventually
 pytestmark = [pytest.mark.usefixtures("sockets"), pytest.mark.slow]
 
 _PAGES = "odradek.console.pages"
-#: What each part of an address is where it is not the odd one.
+#: Parts of addresses, where they are not the odd one.
 _PARTS = {
     "topic": "orders", "group": "readers", "subject": "orders-value", "connector": "orders-to-s3", "kind": "query",
     "name": "none", "broker": "0", "partition": "0", "offset": "1", "word": "restart",
@@ -90,11 +90,11 @@ def world() -> Iterator[World]:
         pytest.MonkeyPatch.context() as patch,
     ):
         patch.setattr(budgets, "USER_CPU_S", float("inf"))
-        connection = Connection({"bootstrap.servers": broker.bootstrap_servers}, timeout_s=2.0)
+        connection = Connection({"bootstrap.servers": broker.bootstrap_servers}, timeout_s=5.0)
         connection.patience_s = 0.0
         broker.topic("orders").send(*[b'{"n": 1}'] * 3, key=b"k")
         broker.topic("dead").send(b"x", headers=[("__dlq.errors.topic", b"orders")])
-        with connection.admin() as admin:
+        with Connection({"bootstrap.servers": broker.bootstrap_servers}).admin() as admin:
             update_features(admin, {"share.version": (2, Change.UPGRADE)})
             commit(admin, "readers", {("orders", 0): 1})
             alter_share_offsets(admin, "sharers", {("orders", 0): 1})
@@ -249,7 +249,7 @@ def test_address_takes_odd_parts(world: World, route: str, name: str, value: str
     ("/topics", "page"), ("/groups", "page"), ("/topics/{topic}/partitions", "page"), ("/schemas/{subject}", "version"),
     ("/schemas/{subject}", "before"), ("/history", "days"),
 ])  # fmt: skip
-def test_number_of_an_address_that_is_none_is_told_with_its_limits(world: World, route: str, name: str) -> None:
+def test_odd_number_in_an_address_is_refused_with_the_limits(world: World, route: str, name: str) -> None:
     for value in _NO_NUMBERS:
         response = world.visitor.get(f"{address(route)}?{query((name, value))}")
         assert response.status_code == 400, (value, response.status_code)
@@ -272,7 +272,7 @@ def test_form_takes_odd_fields(world: World, route: str, data: st.DataObject) ->
     ("/transactions/abort-hanging", "producer_id"), ("/share/{topic}/redrive", "partition"),
     ("/share/{topic}/redrive", "first"), ("/share/{topic}/redrive", "count"), ("/access/quotas", "quota"),
 ])  # fmt: skip
-def test_number_of_a_form_that_is_none_is_told_with_its_limits(world: World, route: str, name: str) -> None:
+def test_odd_number_in_a_form_is_refused_with_the_limits(world: World, route: str, name: str) -> None:
     for value in _NO_NUMBERS:
         if (name, value) == ("quota", "1.5"):
             continue

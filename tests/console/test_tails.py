@@ -68,7 +68,7 @@ def test_tail_without_an_error_goes_on() -> None:
     tails.close()
 
 
-def test_reading_that_waited_for_a_tail_which_closes_is_told_that_it_ended() -> None:
+def test_tail_that_closes_while_a_request_waits_for_it_has_ended() -> None:
     is_reading, may_go_on = threading.Event(), threading.Event()
 
     def slow() -> list[Any]:
