@@ -8,7 +8,6 @@ have batches only, one at a time.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -51,7 +50,7 @@ class DatasetScanner(ds.Scanner):  # type: ignore[misc]
     def to_table(self) -> pa.Table:
         return pa.Table.from_batches(self.to_batches(), self.projected_schema)
 
-    def take(self, indices: Any) -> pa.Table:
+    def take(self, indices: pa.Array | Sequence[int]) -> pa.Table:
         return self.to_table().take(indices)
 
     def head(self, num_rows: int) -> pa.Table:

@@ -148,9 +148,9 @@ def test_polls_without_records_are_no_effect_and_aborts_are() -> None:
 
 @pytest.fixture
 def wrong_broker() -> Iterator[SimpleNamespace]:
-    """A server that answers each request with the correlation id of another one."""
+    """A server that responds to each request with the correlation id of another one."""
 
-    def answer() -> None:
+    def respond() -> None:
         connection, _ = listener.accept()
         with connection:
             connection.recv(1 << 16)
@@ -158,7 +158,7 @@ def wrong_broker() -> Iterator[SimpleNamespace]:
             connection.recv(1)
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=answer, daemon=True)
+        thread = threading.Thread(target=respond, daemon=True)
         thread.start()
         host, port = listener.getsockname()
         yield SimpleNamespace(host=host, port=port, leader_id=1, node_id=1)

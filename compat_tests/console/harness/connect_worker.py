@@ -30,7 +30,7 @@ class ConnectWorker:
         worker = self
 
         class Handler(BaseHTTPRequestHandler):
-            def _answer(self) -> None:
+            def _respond(self) -> None:
                 url = urlsplit(self.path)
                 options = parse_qs(url.query)
                 match [self.command, *(unquote(word) for word in url.path.split("/")[1:])]:
@@ -56,7 +56,7 @@ class ConnectWorker:
                 worker.states[name] = state
                 self._send(202, worker.status(name) if word == "restart" else None)
 
-            do_GET = do_PUT = do_POST = _answer
+            do_GET = do_PUT = do_POST = _respond
 
             def _send(self, status: int, body: Any) -> None:
                 data = b"" if body is None else json.dumps(body).encode()

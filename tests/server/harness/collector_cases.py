@@ -99,8 +99,9 @@ def collector_that_the_program_turned_off_stays_off() -> None:
 
 def every_step_of_large_work_runs_without_collector_while_a_snapshot_loads_beside_it() -> None:
     """Both pause the collector, and the load ends while the large work goes on."""
-    for module in (sliced_work, turn_budget, turns_module):
-        module.__dict__["SLICE_S"] = 3600.0  # so that the load is one slice on a slow machine, too
+    modules: tuple[Any, ...] = (sliced_work, turn_budget, turns_module)
+    for module in modules:
+        module.SLICE_S = 3600.0  # so that the load is one slice on a slow machine, too
     asyncio.run(_large_work_beside_a_load())
 
 
