@@ -32,6 +32,7 @@ from ...storage.segments.damage import OffsetDamaged, SegmentSuspected
 from ..network.no_request import NO_REQUEST
 from ..partitions.page_cache import MOST_CROWDED_BYTES, NotInPageCache
 from ..partitions.parked_fetch import ParkedFetch
+from ..runtime.sliced_work import run_to_completion
 from .damaged_reads import MOST_INSPECTIONS, Inspection, piece_of, waits_for_healing
 from .fetch_response import (
     NO_EPOCH,
@@ -130,9 +131,9 @@ class Fetch(ParkedFetch):
             denied = context.denied
             if denied is None:
                 denied = path.authorization.denied(call, context, is_follower=self._replica_id >= 0)
+                if context.session is not None and self._replica_id < 0:
+                    run_to_completion(context.session.deny_in_steps(denied))
             self._denied = denied
-            if context.session is not None and self._replica_id < 0:
-                context.session.deny(self._denied)
         self._missing_bytes = 0
         #: Reads of the remote store; None while there are none.
         self._remote: RemoteReads | None = None

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from ...metadata.acls import Operation, ResourceType
+from ..runtime.parted_set import PartedSet
 from ..runtime.sliced_work import run_to_completion
 from .fetched_partition import Topic
 
@@ -61,8 +62,8 @@ class FetchAuthorization:
                 if self._authorizer.session(call).allows_on_cluster(Operation.CLUSTER_ACTION)
                 else _ALL_DENIED
             )
-        denied: set[Topic] = set()
-        counted = iter(list((yield from context.topics_in_steps()).items()))
+        denied: PartedSet[Topic] = PartedSet()
+        counted = iter((yield from context.topics_in_steps()))
         while some := list(islice(counted, _DECIDED_AT_ONCE)):
             session = self._authorizer.session(call)  # between two steps it may be of another request
             for topic, count in some:

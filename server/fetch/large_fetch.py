@@ -22,6 +22,8 @@ from ..network.response_size import PLAIN_RESPONSE_ITEMS, arrays_of, is_large
 from ..network.sliced_responses import reply_in_slices
 from ..network.work_in_turns import work_in_turns
 from ..partitions.page_cache import NotInPageCache
+from ..runtime.parted_set import PartedSet
+from ..runtime.turns import FREED_AT_ONCE
 from .damaged_reads import Inspection, check_readable
 from .fetch import Fetch
 from .fetch_session import INVALID_SESSION_ID
@@ -93,7 +95,10 @@ class LargeFetch(Fetch):
             else:
                 call.reply(response)
             if self._context.session is None:
-                call.connection.listener.shared.turns.free(self._context.partitions)
+                turns = call.connection.listener.shared.turns
+                turns.free(self._context.partitions)
+                if isinstance(self._denied, PartedSet) and len(self._denied) > FREED_AT_ONCE:
+                    turns.free_in_steps(self._denied.clear())
         elif self._is_warming:
             pass
         elif self._is_last or self._has_changed():
