@@ -161,6 +161,14 @@ class ClientConnection(Protocol):
     def unsent_bytes(self) -> int:
         """Bytes of responses that wait for the peer."""
 
+    @property
+    def stuck_bytes(self) -> int:
+        """Bytes of responses that wait for those of earlier requests."""
+
+    @property
+    def taken_bytes(self) -> int:
+        """Bytes of responses that the peer has taken since the connection was opened."""
+
     def drop_for(self, reason: str) -> None:
         """Closes the connection for a fault of the peer, with all that waits for it."""
 
