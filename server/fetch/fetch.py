@@ -155,6 +155,7 @@ class Fetch(ParkedFetch):
             # The response may be large: none is begun behind it before it is sent.
             call.hold_connection()
             call.request = NO_REQUEST
+            call.on_departure = self.on_state_changed
             if not self._is_warming:
                 self._watch()
                 self._waits.deadlines.add(self, self._max_wait_ms)

@@ -307,6 +307,7 @@ class Call(Generic[CallRequest]):
         "has_failed",
         "is_parked",
         "observer",
+        "on_departure",
         "pieces",
         "request",
         "route",
@@ -328,6 +329,8 @@ class Call(Generic[CallRequest]):
         self.client: ClientIdentity = connection
         #: Times it, records its cost, logs it, or takes its response; None for most calls.
         self.observer: Observer | None = None
+        #: Called if the connection ends before the response: what waits for something then ends its wait.
+        self.on_departure: Callable[[], object] | None = None
         self.api = route.api
         self.version = route.version
         self.correlation_id = correlation_id

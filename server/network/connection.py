@@ -146,6 +146,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
+        unanswered = list(self.calls)
         self.calls.clear()
         self._out.clear()
         self._stuck_bytes = self._out_bytes = 0
@@ -157,6 +158,9 @@ class Connection(asyncio.BufferedProtocol):
             self._sender.close()
             self._sender = None
         self.listener.lost(self)
+        for call in unanswered:
+            if call.on_departure is not None:
+                call.on_departure()
 
     def eof_received(self) -> bool:
         self.handle_waiting()  # a client may send a request, as LeaveGroup, and close without its response
