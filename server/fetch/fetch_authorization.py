@@ -63,6 +63,7 @@ class FetchAuthorization:
                 else _ALL_DENIED
             )
         denied: PartedSet[Topic] = PartedSet()
+        version = self._authorizer.version
         counted = iter((yield from context.topics_in_steps()))
         while some := list(islice(counted, _DECIDED_AT_ONCE)):
             session = self._authorizer.session(call)  # between two steps it may be of another request
@@ -71,7 +72,22 @@ class FetchAuthorization:
                 if name is not None and not session.allows(Operation.READ, ResourceType.TOPIC, name, count=count):
                     denied.add(topic)
             yield
+        if context.session is not None:
+            context.session.decided_version = version
         return denied
+
+    def is_quick(self, context: FetchContext) -> bool:
+        """Returns whether it takes less than a step to decide about the topics of a session: they are few, and the rules are
+        those of its last request, so that no idle partition changes.
+        """
+        session = context.session
+        return (
+            session is not None
+            and session.topics is not None
+            and len(session.topics) <= _DECIDED_AT_ONCE
+            and session.decided_version == self._authorizer.version
+            and self._authorizer.keeps_decisions
+        )
 
     def _name_of(self, topic_id: bytes) -> str | None:
         found = self._metadata.image.topic_by_id(topic_id)

@@ -70,6 +70,7 @@ class FetchSession:
         "connection",
         "counted",
         "created_ms",
+        "decided_version",
         "denied",
         "epoch",
         "id",
@@ -110,6 +111,8 @@ class FetchSession:
         #: In a consumer's session: the other partitions, and the topics that its last request was denied.
         self.idle = IdlePartitions()
         self.denied: Set[Topic] = frozenset()
+        #: The version of the rules by which that was decided.
+        self.decided_version = -1
         #: The number of partitions of each topic; None until it is counted again.
         self.topics: TopicCounts | None = None
         #: The fetch that waits; in a follower's session, the epoch of the broker that asks.
