@@ -207,8 +207,7 @@ class Fetch(ParkedFetch):
             if self._remote is not None and self._remote.is_pending:
                 self._wait_for_remote()
                 return None
-            awaits_quota = self._remote is not None and self._awaits_quota(found_bytes)
-            is_enough = found_bytes >= self._min_bytes and not awaits_quota
+            is_enough = found_bytes >= self._min_bytes and not self._awaits_quota(found_bytes)
             is_due = has_error or is_enough or self._max_wait_ms <= 0 or not self._context.partitions
             if is_due or self._is_last:
                 return self._respond(found)
@@ -218,7 +217,7 @@ class Fetch(ParkedFetch):
         except Inspection as wanted:
             self._inspect(wanted)
             return None
-        self._missing_bytes = self._min_bytes - found_bytes
+        self._wait_for_more(self._min_bytes - found_bytes)
         return None
 
     def _awaits_quota(self, found_bytes: int) -> bool:
@@ -226,9 +225,12 @@ class Fetch(ParkedFetch):
         waits as for new records, and looks again when the quota may allow it: an empty response would have the client ask
         again at once (KIP-956).
         """
-        assert self._remote is not None, "nothing is read from the store"
-        self._remote.retry_when_allowed(self._quota_allows)
-        return self._remote.throttled_ms > 0 and not found_bytes
+        return self._remote is not None and self._remote.throttled_ms > 0 and not found_bytes
+
+    def _wait_for_more(self, missing_bytes: int) -> None:
+        self._missing_bytes = missing_bytes
+        if self._remote is not None:
+            self._remote.retry_when_allowed(self._quota_allows)
 
     def _quota_allows(self) -> None:
         """The quota of reads may allow more."""

@@ -211,8 +211,7 @@ class LargeFetch(Fetch):
             if self._remote is not None and self._remote.is_pending:
                 self._wait_for_remote()
                 return None
-            awaits_quota = self._remote is not None and self._awaits_quota(found_bytes)
-            is_enough = found_bytes >= self._min_bytes and not awaits_quota
+            is_enough = found_bytes >= self._min_bytes and not self._awaits_quota(found_bytes)
             is_due = has_error or is_enough or self._max_wait_ms <= 0
             if is_due or self._is_last:
                 return (yield from self._respond_in_steps(found))
@@ -225,7 +224,7 @@ class LargeFetch(Fetch):
         except Exception:
             self._unwatch()
             raise
-        self._missing_bytes = self._min_bytes - found_bytes
+        self._wait_for_more(self._min_bytes - found_bytes)
         return None
 
     def _chunks(self) -> Iterator[list[FetchedPartition]]:
