@@ -8,8 +8,9 @@ from ...protocol.messages.describe_groups import DescribedClassicGroup, Describe
 from ...protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from ..result import GroupRequest
 from .classic.group import ClassicGroup, ClassicGroupState
+from .kept_listing import KeptListing
 from .offset_removal import delete_offsets_of_group
-from .state import KeptListing, ShardState
+from .shard_state import ShardState
 
 #: These versions distinguish a missing group from a dead one (KIP-1043).
 _WITH_ERROR_MESSAGE = DescribedClassicGroup.versions_with("error_message")

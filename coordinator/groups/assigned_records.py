@@ -11,7 +11,7 @@ from ..result import Record
 from .assigned_group import AMember, AssignedGroup, ATarget
 
 if TYPE_CHECKING:
-    from .state import ShardState
+    from .shard_state import ShardState
 
 
 def write(state: ShardState, key: Message, value: Message | None) -> None:

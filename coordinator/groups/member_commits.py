@@ -13,7 +13,7 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages.offset_commit import OffsetCommitRequest
 from ...protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from .committed_offsets import CommittedOffset
-from .state import ShardState
+from .shard_state import ShardState
 
 
 class Committer(Protocol):

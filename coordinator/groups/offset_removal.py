@@ -8,7 +8,8 @@ uses that. A group without members and without offsets is deleted.
 from __future__ import annotations
 
 from ...protocol.errors import ErrorCode
-from .state import Group, ShardState
+from .group import Group
+from .shard_state import ShardState
 
 
 def expire_offsets(state: ShardState, now: int) -> None:

@@ -32,7 +32,8 @@ from ...protocol.messages.offset_fetch import (
 from ...protocol.uuids import ZERO_UUID
 from ..result import GroupRequest
 from .committed_offsets import CommittedOffset, OffsetStore, Partitions
-from .state import Group, ShardState
+from .group import Group
+from .shard_state import ShardState
 
 NO_RETENTION_OF_ITS_OWN = -1
 #: The maximum timestamp of a record: a client may request any retention.

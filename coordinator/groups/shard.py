@@ -32,7 +32,7 @@ from .admin import delete_groups, describe, list_groups
 from .classic.lookup import find_or_make
 from .kinds import Kinds
 from .offset_removal import delete_offsets_of_topics, expire_offsets
-from .state import Operation, ShardState
+from .shard_state import Operation, ShardState
 from .transactional_offsets import commit_transactional
 from .validation import validate
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from ...metadata.image import MetadataImage, TopicImage
 from .assigned_group import AMember, AssignedGroup, ATarget
-from .state import Session
+from .session import Session
 
 if TYPE_CHECKING:
-    from .state import ShardState
+    from .shard_state import ShardState
 
 
 class TargetNeed(Enum):

@@ -17,8 +17,9 @@ from ...protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from ..result import GroupRequest
+from .group import Group
 from .offsets import metadata_fits
-from .state import Group, OffsetRules, ShardState
+from .shard_state import OffsetRules, ShardState
 
 
 def commit_transactional(state: ShardState, message: GroupRequest, now: int) -> None:

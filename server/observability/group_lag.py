@@ -33,8 +33,8 @@ from .remote_records_ends import remote_records_ends
 if TYPE_CHECKING:
     from ...admin.markers import Gap
     from ...coordinator.groups.committed_offsets import CommittedOffset
+    from ...coordinator.groups.group import Group
     from ...coordinator.groups.share.persister_requests import KnownPartitions
-    from ...coordinator.groups.state import Group
     from ...metadata.image import MetadataImage, TopicPartition
     from ...protocol.messages.read_share_group_state_summary import ReadShareGroupStateSummaryResponse
     from ...protocol.schema import ResponseCallback

@@ -8,12 +8,12 @@ from ....protocol.errors import ErrorCode
 from ....protocol.messages.offset_commit import OffsetCommitRequest
 from ....protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from ..committed_offsets import CommittedOffset
-from ..state import OffsetRules
+from ..shard_state import OffsetRules
 from .group import ClassicGroup, ClassicGroupState
 from .subscriptions import CONSUMER_PROTOCOL_TYPE
 
 if TYPE_CHECKING:
-    from ..state import ShardState
+    from ..shard_state import ShardState
 
 NO_EXPIRY_OF_ITS_OWN = -1
 

@@ -34,7 +34,7 @@ from ....protocol.internal.consumer_offsets import GroupMetadataValue, MemberMet
 from ....protocol.schema import Message
 from ...result import Reply
 from ...timers import Timer, Timers
-from ..state import Group
+from ..group import Group
 from .join_errors import join_error, sync_error
 from .member import ClassicMember
 from .subscriptions import CONSUMER_PROTOCOL_TYPE, subscribed_topics

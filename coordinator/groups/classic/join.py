@@ -8,7 +8,7 @@ from ....protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from ....protocol.primitives import MAX_STRING_BYTES
 from ...result import GroupRequest
 from ...timers import Timer
-from ..state import ShardState
+from ..shard_state import ShardState
 from .group import ClassicGroup, ClassicGroupState
 from .join_errors import join_error
 from .lookup import create_group

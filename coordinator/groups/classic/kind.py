@@ -11,7 +11,8 @@ from ....protocol.messages.join_group import JoinGroupRequest
 from ....protocol.messages.leave_group import LeaveGroupRequest
 from ....protocol.messages.sync_group import SyncGroupRequest
 from ...timers import Event
-from ..state import Kind, Session
+from ..session import Session
+from ..shard_state import Kind
 from . import join, leave, sync
 from .commits import RULES, validate_deletion
 from .error_responses import ERROR_RESPONSES
@@ -21,7 +22,7 @@ from .rebalance import join_timer_expired, prepare, session_expired, sync_timer_
 from .writing import delete_classic_group, departures_due
 
 if TYPE_CHECKING:
-    from ..state import ShardState
+    from ..shard_state import ShardState
 
 
 def _replay(state: ShardState, key: GroupMetadataKey, value: GroupMetadataValue | None) -> None:

@@ -11,7 +11,7 @@ import logging
 from ....protocol.errors import ErrorCode
 from ....protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
 from ...result import GroupRequest
-from ..state import ShardState
+from ..shard_state import ShardState
 from .group import ClassicGroup, ClassicGroupState
 from .rebalance import go_on, prepare
 from .writing import write_departures

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..state import ShardState
+from ..shard_state import ShardState
 from .group import ClassicGroup
 
 

@@ -12,7 +12,7 @@ import logging
 
 from ....protocol.errors import ErrorCode
 from ....protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
-from ..state import ShardState
+from ..shard_state import ShardState
 from .group import ClassicGroup, ClassicGroupState
 from .join_errors import sync_error
 from .member import ClassicMember

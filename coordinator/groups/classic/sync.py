@@ -13,7 +13,7 @@ from ....protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ....protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ...result import GroupRequest
 from ..group_records import encoded_size
-from ..state import ShardState
+from ..shard_state import ShardState
 from .group import ClassicGroup, ClassicGroupState
 from .join_errors import sync_error
 from .member import ClassicMember

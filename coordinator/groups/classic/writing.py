@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....protocol.internal.consumer_offsets import GroupMetadataValue
 from ..group_records import group_record
-from ..state import ShardState
+from ..shard_state import ShardState
 from .group import DEPARTURE_DELAY_MS_PER_MEMBER, MANY_MEMBERS, ClassicGroup
 
 

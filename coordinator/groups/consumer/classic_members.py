@@ -32,7 +32,7 @@ from .targets import update_epoch, update_target
 from .writing import replace_member, write_member
 
 if TYPE_CHECKING:
-    from ..state import ShardState
+    from ..shard_state import ShardState
 
 
 def join_consumer_group(state: ShardState, group: ConsumerGroup, message: GroupRequest, now: int) -> None:

@@ -16,7 +16,7 @@ from ....protocol.messages.consumer_group_describe import (
 from ....protocol.messages.described_assignments import DescribedAssignment, DescribedTopicPartitions
 from ...result import GroupRequest
 from ..group_description import described
-from ..state import ShardState
+from ..shard_state import ShardState
 from .group import ConsumerGroup
 from .member import ConsumerMember
 

@@ -15,7 +15,7 @@ from ...rejection import Rejection
 from ...result import GroupRequest
 from ..classic.group import ClassicGroup
 from ..member_checks import find_member, full, no_group, unreleased
-from ..state import ShardState
+from ..shard_state import ShardState
 from . import migration
 from .group import ConsumerGroup
 from .member import (

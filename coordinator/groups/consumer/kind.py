@@ -11,7 +11,7 @@ from ....protocol.messages.leave_group import LeaveGroupRequest
 from ....protocol.messages.sync_group import SyncGroupRequest
 from ...timers import Event
 from ..assigned_group import replays
-from ..state import Kind, ShardState
+from ..shard_state import Kind, ShardState
 from . import classic_members, heartbeat, migration
 from .commits import RULES
 from .describe import describe_groups

@@ -46,7 +46,7 @@ from .topics import metadata_hash
 from .writing import delete_group, write_current, write_epoch, write_member, write_target, write_target_epoch
 
 if TYPE_CHECKING:
-    from ..state import ShardState
+    from ..shard_state import ShardState
 
 log = logging.getLogger(__name__)
 BOTH_WAYS = "bidirectional"

@@ -30,7 +30,7 @@ from .member import ConsumerMember, ConsumerMemberState, Partitions
 from .writing import write_current
 
 if TYPE_CHECKING:
-    from ..state import ShardState
+    from ..shard_state import ShardState
 
 
 @dataclass(frozen=True, slots=True)

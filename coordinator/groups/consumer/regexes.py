@@ -21,7 +21,7 @@ from .topics import matching_topics, metadata_hash
 from .writing import write_epoch, write_regex
 
 if TYPE_CHECKING:
-    from ..state import ShardState
+    from ..shard_state import ShardState
 
 #: The minimum interval between two resolutions of a group's expressions, however many topics are created.
 RESOLUTION_INTERVAL_MS = 10_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from ..state import Session
+from ..session import Session
 from ..target_epochs import TargetNeed, target_need, topics_by_name
 from .assignors import ASSIGNORS, Subscriber
 from .group import ConsumerGroup
@@ -23,7 +23,7 @@ from .writing import (
 )
 
 if TYPE_CHECKING:
-    from ..state import ShardState
+    from ..shard_state import ShardState
 
 
 def update_epoch(state: ShardState, group: ConsumerGroup, is_changed: bool) -> None:

@@ -20,7 +20,7 @@ from .group import ShareGroup
 from .member import ShareMember
 
 if TYPE_CHECKING:
-    from ..state import ShardState
+    from ..shard_state import ShardState
 
 ASSIGNOR = "simple"
 

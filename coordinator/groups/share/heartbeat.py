@@ -23,7 +23,7 @@ from .validation import error_response, validate, validate_epoch
 from .writing import write_current, write_member
 
 if TYPE_CHECKING:
-    from ..state import ShardState
+    from ..shard_state import ShardState
 
 Response = Followed[ShareGroupHeartbeatResponse]
 

@@ -18,7 +18,7 @@ from .state_partitions import UNKNOWN_TOPIC, StatePartitions, TopicState, TopicS
 from .writing import write_states
 
 if TYPE_CHECKING:
-    from ..state import ShardState
+    from ..shard_state import ShardState
 
 #: The partition's leader applies share.auto.offset.reset.
 UNINITIALIZED_OFFSET = -1

@@ -44,7 +44,7 @@ from .state_partitions import StatePartitions, TopicState, joined
 from .writing import write_states
 
 if TYPE_CHECKING:
-    from ..state import ShardState
+    from ..shard_state import ShardState
 
 UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
 NOT_EMPTY = "The group is not empty."

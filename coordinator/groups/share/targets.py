@@ -13,7 +13,7 @@ from .group import ShareGroup
 from .settings import assignment_interval_ms, session_timeout_ms
 
 if TYPE_CHECKING:
-    from ..state import ShardState
+    from ..shard_state import ShardState
 
 
 def update_epoch(state: ShardState, group: ShareGroup, subscription_changed: bool) -> bool:

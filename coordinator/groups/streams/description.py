@@ -39,7 +39,7 @@ from .group import NO_TOPOLOGY_EPOCH, DescriptionWait, StreamsGroup
 from .writing import write_group_metadata, write_topology
 
 if TYPE_CHECKING:
-    from ..state import ShardState
+    from ..shard_state import ShardState
 
 Request = StreamsGroupTopologyDescriptionUpdateRequest
 #: A tag in StreamsGroupTopologyValue; Kafka numbers its own tags from 0. Its bytes are a StreamsGroupDescribeResponse

@@ -45,7 +45,7 @@ from .validation import (
 from .writing import replace_member, write_current, write_member, write_metadata, write_topology
 
 if TYPE_CHECKING:
-    from ..state import ShardState
+    from ..shard_state import ShardState
 
 Request = StreamsGroupHeartbeatRequest
 

@@ -22,7 +22,7 @@ from .settings import acceptable_recovery_lag, heartbeat_interval_ms, rack_aware
 from .tasks import TaskId, by_subtopology
 
 if TYPE_CHECKING:
-    from ..state import ShardState
+    from ..shard_state import ShardState
 
 #: The versions that can request the description of the topology (KIP-1331).
 WITH_DESCRIPTIONS = StreamsGroupHeartbeatResponse.versions_with("topology_description_required")

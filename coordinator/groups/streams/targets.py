@@ -13,7 +13,7 @@ from .tasks import NO_TASKS, Tasks
 from .writing import remove_member, write_metadata, write_target_epoch, write_targets
 
 if TYPE_CHECKING:
-    from ..state import ShardState
+    from ..shard_state import ShardState
 
 DELAYED_AT_FIRST = "Assignment delayed due to the configured initial rebalance delay."
 DELAYED_BY_INTERVAL = "Assignment delayed due to the configured assignment interval."
