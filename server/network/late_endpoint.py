@@ -8,7 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ...protocol.schema import Message
-from .call import Call, ProtocolViolation
+from .call import Call
+from .protocol_violation import ProtocolViolation
 
 if TYPE_CHECKING:
     from ...protocol.apis import Api

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .call import Observer
+from .observers import Observer
 
 if TYPE_CHECKING:
     from ...protocol.schema import Message
