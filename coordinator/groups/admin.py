@@ -16,7 +16,7 @@ from .shard_state import ShardState
 _WITH_ERROR_MESSAGE = DescribedClassicGroup.versions_with("error_message")
 
 
-def describe(state: ShardState, message: GroupRequest, now: int) -> None:
+def describe(state: ShardState, message: GroupRequest, now_ms: int) -> None:
     request = message.request
     assert isinstance(request, DescribeGroupsRequest)
     described = []
@@ -46,7 +46,7 @@ def _described(group: ClassicGroup | None, group_id: str, version: int) -> Descr
     )
 
 
-def list_groups(state: ShardState, message: GroupRequest, now: int) -> None:
+def list_groups(state: ShardState, message: GroupRequest, now_ms: int) -> None:
     request = message.request
     assert isinstance(request, ListGroupsRequest)
     states = {name.lower().strip() for name in request.states_filter}
@@ -69,7 +69,7 @@ def list_groups(state: ShardState, message: GroupRequest, now: int) -> None:
     state.reply(message, response)
 
 
-def delete_groups(state: ShardState, message: GroupRequest, now: int) -> None:
+def delete_groups(state: ShardState, message: GroupRequest, now_ms: int) -> None:
     request = message.request
     assert isinstance(request, DeleteGroupsRequest)
     results = []

@@ -45,15 +45,15 @@ AGroup = TypeVar("AGroup", bound=Group)
 
 @dataclass(frozen=True)
 class OffsetRules:
-    """The rules for the offsets of a group. `group` is always of the kind; now is in milliseconds."""
+    """The rules for the offsets of a group. `group` is always of the kind."""
 
-    #: (state, group, request, version, now) -> of the whole request
+    #: (state, group, request, version, now_ms) -> of the whole request
     validate_commit: Callable[[ShardState, Any, OffsetCommitRequest, int, int], ErrorCode]
     #: (group, request) -> of the whole request
     validate_transactional_commit: Callable[[Any, TxnOffsetCommitRequest], ErrorCode]
     #: (group) -> may offsets of topics without subscribers be deleted?
     validate_delete: Callable[[Any], ErrorCode]
-    #: (state, group, topic, committed, now) -> has its retention passed?
+    #: (state, group, topic, committed, now_ms) -> has its retention passed?
     is_expired: Callable[[ShardState, Any, str, CommittedOffset, int], bool]
     #: (group, request, topic id, partition) -> error of one partition; None if `validate_commit` is enough.
     validate_partition: Callable[[Any, OffsetCommitRequest, bytes, int], ErrorCode] | None = None
@@ -75,11 +75,11 @@ class Kind:
     #: Request -> its response with one error, where that is not the one of the schema.
     error_responses: Mapping[type[Message], ErrorResponse]
     offsets: OffsetRules
-    #: (state, group, now): after the log was loaded.
+    #: (state, group, now_ms): after the log was loaded.
     restore: Callable[[ShardState, Any, int], None]
     #: (state, group): the sessions of its members, without those of which a request waits.
     sessions: Callable[[ShardState, Any], Iterable[Session]]
-    #: (state, event, now): a timer whose event begins with the kind's name and a space.
+    #: (state, event, now_ms): a timer whose event begins with the kind's name and a space.
     expired: Callable[[ShardState, Event, int], None]
     #: (state, group): writes the records that delete an empty group, without its offsets.
     delete: Callable[[ShardState, Any], None]
@@ -91,7 +91,7 @@ class Kind:
     expires: bool = True
     #: Whether an empty group makes room for one of another kind that begins under its id.
     replaceable_when_empty: bool = True
-    #: Handlers of classic requests to a group of the kind that has members: (state, group, message, now).
+    #: Handlers of classic requests to a group of the kind that has members: (state, group, message, now_ms).
     classic_requests: Mapping[type[Message], Callable[[ShardState, Any, GroupRequest, int], None]] = field(
         default_factory=dict
     )
@@ -188,7 +188,7 @@ class ShardState:
         self.kind_of(group).delete(self, group)
         return True
 
-    def respond_as_other_kind(self, message: GroupRequest, group_id: str, now: int) -> bool:
+    def respond_as_other_kind(self, message: GroupRequest, group_id: str, now_ms: int) -> bool:
         """Has a group of another kind answer a request of the classic protocol; False when there is none that does."""
         group = self.groups.get(group_id)
         if group is None or self.may_replace(group_id):
@@ -196,7 +196,7 @@ class ShardState:
         response = self.kind_of(group).classic_requests.get(type(message.request))
         if response is None:
             return False
-        response(self, group, message, now)
+        response(self, group, message, now_ms)
         return True
 
     # Changes.

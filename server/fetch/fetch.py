@@ -207,7 +207,7 @@ class Fetch(ParkedFetch):
             if self._remote is not None and self._remote.is_pending:
                 self._wait_for_remote()
                 return None
-            is_enough = found_bytes >= self._min_bytes and not self._awaits_quota(found_bytes)
+            is_enough = found_bytes >= self._min_bytes and (self._remote is None or not self._awaits_quota(found_bytes))
             is_due = has_error or is_enough or self._max_wait_ms <= 0 or not self._context.partitions
             if is_due or self._is_last:
                 return self._respond(found)
@@ -225,7 +225,8 @@ class Fetch(ParkedFetch):
         waits as for new records, and looks again when the quota may allow it: an empty response would have the client ask
         again at once (KIP-956).
         """
-        return self._remote is not None and self._remote.throttled_ms > 0 and not found_bytes
+        assert self._remote is not None, "nothing is read from the store"
+        return self._remote.throttled_ms > 0 and not found_bytes
 
     def _wait_for_more(self, missing_bytes: int) -> None:
         self._missing_bytes = missing_bytes

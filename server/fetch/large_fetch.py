@@ -211,7 +211,7 @@ class LargeFetch(Fetch):
             if self._remote is not None and self._remote.is_pending:
                 self._wait_for_remote()
                 return None
-            is_enough = found_bytes >= self._min_bytes and not self._awaits_quota(found_bytes)
+            is_enough = found_bytes >= self._min_bytes and (self._remote is None or not self._awaits_quota(found_bytes))
             is_due = has_error or is_enough or self._max_wait_ms <= 0
             if is_due or self._is_last:
                 return (yield from self._respond_in_steps(found))

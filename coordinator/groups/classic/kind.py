@@ -41,12 +41,12 @@ def _replay(state: ShardState, key: GroupMetadataKey, value: GroupMetadataValue 
         state.remove(key.group)
 
 
-def _restore(state: ShardState, group: ClassicGroup, now: int) -> None:
-    group.restore(now)
+def _restore(state: ShardState, group: ClassicGroup, now_ms: int) -> None:
+    group.restore(now_ms)
     if group.predecessor is not None and group.members:
-        prepare(state, group, now, "the coordinator failed before the members could join it as a classic group")
+        prepare(state, group, now_ms, "the coordinator failed before the members could join it as a classic group")
     elif len(group.members) > state.config.max_group_size:
-        prepare(state, group, now, "the loaded group has more members than group.max.size")
+        prepare(state, group, now_ms, "the loaded group has more members than group.max.size")
 
 
 def _sessions(state: ShardState, group: ClassicGroup) -> Iterator[Session]:
@@ -56,17 +56,17 @@ def _sessions(state: ShardState, group: ClassicGroup) -> Iterator[Session]:
             yield Session(member.member_id, member.session, member.session_timeout_ms)
 
 
-def _expired(state: ShardState, event: Event, now: int) -> None:
+def _expired(state: ShardState, event: Event, now_ms: int) -> None:
     group = state.find(ClassicGroup, event[1])
     assert group is not None, "a deleted group takes its timers along"
     if event[0] == "classic session":
-        session_expired(state, group, event[2], now)
+        session_expired(state, group, event[2], now_ms)
     elif event[0] == "classic join":
-        join_timer_expired(state, group, now)
+        join_timer_expired(state, group, now_ms)
     elif event[0] == "classic departures":
         departures_due(state, group)
     else:
-        sync_timer_expired(state, group, now)
+        sync_timer_expired(state, group, now_ms)
 
 
 def _delete(state: ShardState, group: ClassicGroup) -> None:

@@ -23,7 +23,7 @@ from .member import ConsumerMember
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 
 
-def describe_groups(state: ShardState, message: GroupRequest, now: int) -> None:
+def describe_groups(state: ShardState, message: GroupRequest, now_ms: int) -> None:
     request = message.request
     assert isinstance(request, ConsumerGroupDescribeRequest)
     groups = [

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 ASSIGNOR = "simple"
 
 
-def describe_groups(state: ShardState, message: GroupRequest, now: int) -> None:
+def describe_groups(state: ShardState, message: GroupRequest, now_ms: int) -> None:
     request = message.request
     assert isinstance(request, ShareGroupDescribeRequest)
     groups = [

@@ -29,7 +29,7 @@ from .tasks import HeldTasks, TaskId, Tasks, by_subtopology
 ASSIGNOR = "sticky"
 
 
-def describe_groups(state: ShardState, message: GroupRequest, now: int) -> None:
+def describe_groups(state: ShardState, message: GroupRequest, now_ms: int) -> None:
     request = message.request
     assert isinstance(request, StreamsGroupDescribeRequest)
     groups = [
