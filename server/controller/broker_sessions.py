@@ -20,7 +20,7 @@ from ...replication.controller.sessions import BrokerSessions
 from .periodic_tasks import PeriodicTasks
 
 if TYPE_CHECKING:
-    from ..network.client_connection import ClientConnection
+    from ..network.call import ClientConnection
     from ..runtime.clock import Clock
     from ..runtime.metadata_cache import MetadataCache
     from .driver import QuorumDriver

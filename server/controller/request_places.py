@@ -14,7 +14,7 @@ from .driver import QuorumDriver
 
 if TYPE_CHECKING:
     from ...protocol.schema import ResponseCallback
-    from ..network.client_connection import ClientConnection
+    from ..network.call import ClientConnection
     from ..network.subsystem import NetworkSubsystem
 
 #: Timeout of a broker that asks the leader of the quorum.

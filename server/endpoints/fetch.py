@@ -34,8 +34,7 @@ from ..network.listener_kind import CONTROLLER
 
 if TYPE_CHECKING:
     from ..fetch.fetch_path import FetchPath
-    from ..network.call import Call
-    from ..network.observers import CostMeter
+    from ..network.call import Call, CostMeter
     from ..services import Services
 
 

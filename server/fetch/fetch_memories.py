@@ -23,7 +23,7 @@ from .fetch_session import IdlePartitions
 from .fetch_sessions import EVICTION_MS
 
 if TYPE_CHECKING:
-    from ..network.client_connection import ClientConnection
+    from ..network.call import ClientConnection
     from ..partitions.hosted_partition import HostedPartition
     from ..partitions.parked_requests import Deadlines
     from ..runtime.counters import TopicMetrics

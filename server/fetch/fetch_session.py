@@ -11,7 +11,7 @@ from .fetched_partition import FetchedPartition, PartitionKey, Topic, asked_part
 
 if TYPE_CHECKING:
     from ...protocol.messages.fetch import FetchRequest
-    from ..network.client_connection import ClientConnection
+    from ..network.call import ClientConnection
     from ..partitions.hosted_partition import HostedPartition
     from ..runtime.sliced_work import Steps
     from .topic_counts import TopicCounts

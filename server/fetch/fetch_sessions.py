@@ -40,7 +40,7 @@ from .fetched_partition import FetchedPartition, asked_partitions
 
 if TYPE_CHECKING:
     from ...protocol.messages.fetch import FetchRequest
-    from ..network.client_connection import ClientConnection
+    from ..network.call import ClientConnection
     from ..runtime.sliced_work import Steps
     from .fetch_session import IsHosted
     from .fetched_partition import PartitionKey

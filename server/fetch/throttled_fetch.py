@@ -11,8 +11,7 @@ from .fetch_response import NO_NODES
 
 if TYPE_CHECKING:
     from ...protocol.messages.fetch import FetchRequest
-    from ..network.call import Call
-    from ..network.observers import CostMeter
+    from ..network.call import Call, CostMeter
     from .fetch_context import FetchContext
     from .fetch_path import FetchPath
     from .fetch_response import FetchResult

@@ -1,10 +1,19 @@
-"""A request in progress, from its frame to its response."""
+"""A request in progress: what its handler needs, the connection that its response goes to, and the code that follows it.
+
+These are one noun: a connection parks and answers calls, an observer follows one, and a call has both.
+
+- `RequestDispatch`, `ConnectionListener`, `ClientConnection`, `ClientIdentity`: the client and its connection, as
+  calls and handlers use them.
+- `Observer`: code that follows a call, such as quotas (`CostMeter`) and times (`Timing`).
+- `Call`: one request, from its frame to its response.
+"""
 
 from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Generic, Protocol
 
 from ...protocol.errors import ErrorCode
@@ -16,18 +25,25 @@ from .type_variables import CallRequest, HandledRequest
 
 if TYPE_CHECKING:
     from ...protocol.apis import Api
+    from ...protocol.buffer import Buffer
     from ...protocol.codec import Encoder
     from ...protocol.schema import Request, ResponseT
+    from ..access.authentication.gate import SaslGate
+    from ..access.authorization.sessions import AuthorizationSession
+    from ..access.quotas.sensors import Meters
     from ..runtime.counters import Times
-    from .client_connection import ClientConnection, ClientIdentity
     from .file_sender import Piece
     from .listener_kind import ListenerKind
-    from .observers import Observer
     from .response_size import Arrays
+    from .shared_parts import SharedParts
 
 log = logging.getLogger("odradek.dispatch")
 _pack_head = struct.Struct(">ii").pack
 _pack_flexible_head = struct.Struct(">iib").pack
+
+
+class ProtocolViolation(Exception):
+    """The peer broke the protocol; the words say how. The connection ends."""
 
 
 class CallRoute(Protocol):
@@ -57,6 +73,223 @@ class CallRoute(Protocol):
     @property
     def endpoint(self) -> Any:
         """The `ApiEndpoint`."""
+
+
+class RequestDispatch(Protocol):
+    """The dispatcher of a connection: handles requests, also those that take several turns of the loop."""
+
+    #: By key: the APIs that are served.
+    served: dict[int, Api]
+
+    @property
+    def frame_bytes(self) -> int:
+        """Bytes of the frame that is handled."""
+
+    def call(self, connection: Any, frame: Buffer) -> None:
+        """Handles one frame (without its length). Raises ProtocolViolation."""
+
+    def handle(self, call: Call, route: CallRoute, handle: BoundHandle) -> None:
+        """Has a handler answer the call, now or later. Raises ProtocolViolation."""
+
+    def failed_later(self, call: Call, route: CallRoute, failure: Exception) -> None:
+        """Ends a call of which a later slice failed."""
+
+    def explained(self, frame: Buffer, error: Exception) -> ProtocolViolation:
+        """Returns the violation in a frame that could not be decoded."""
+
+
+class ConnectionListener(Protocol):
+    """The listener of a connection."""
+
+    kind: ListenerKind
+
+    @property
+    def shared(self) -> SharedParts:
+        """The parts that all listeners of the node share."""
+
+
+class ClientConnection(Protocol):
+    """The connection of a client, as used by calls and by the code that answers them."""
+
+    listener_name: str
+    principal: str
+    client_host: str
+    client_id: str | None
+    client_id_bytes: bytes | None
+    closed: bool
+    #: host:port of the client.
+    remote_address: str
+    #: The name and version of the client's library; None until its ApiVersions.
+    software: tuple[str, str] | None
+    #: See `Connection`.
+    authorization: AuthorizationSession | None
+    meters: Meters | None
+    rejected_batches: Any
+    sasl_gate: SaslGate | None
+    is_token_authenticated: bool
+
+    @property
+    def listener(self) -> ConnectionListener:
+        """The listener that accepted it."""
+
+    @property
+    def dispatcher(self) -> RequestDispatch:
+        """The dispatcher of its requests."""
+
+    def learn(self, raw: Buffer) -> str:
+        """Returns the client id of a request's header, and keeps it for the next ones."""
+
+    def park(self, call: Call) -> None:
+        """Keeps a call that is answered later, and its place among the responses."""
+
+    def answered(self, call: Call) -> None:
+        """Sends the response of a call as soon as all before it are sent."""
+
+    def reply_in_slices(self, call: Call, response: Message) -> None:
+        """Encodes and sends a large response in turns of its own."""
+
+    def hold(self, reason: Hashable) -> None:
+        """Takes no request before `reason` is released."""
+
+    def mute(self, time_ms: int) -> None:
+        """Takes no request for that time."""
+
+    def close_for(self, reason: str) -> None:
+        """Closes the connection for a fault of the peer."""
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Bytes of responses that wait for the peer."""
+
+    @property
+    def stuck_bytes(self) -> int:
+        """Bytes of responses that wait for those of earlier requests."""
+
+    @property
+    def taken_bytes(self) -> int:
+        """Bytes of responses that the peer has taken since the connection was opened."""
+
+    def drop_for(self, reason: str) -> None:
+        """Closes the connection for a fault of the peer, with all that waits for it."""
+
+
+class ClientIdentity(Protocol):
+    """The client of a request, as its handler sees it; a connection is one."""
+
+    @property
+    def principal(self) -> str: ...
+    @property
+    def client_host(self) -> str: ...
+    @property
+    def is_token_authenticated(self) -> bool: ...
+
+
+class Observer:
+    """Code that follows a call, or stands in for a part of it. Most calls have none, and pay nothing for the slot.
+
+    Methods that return a bool return whether the call goes on in its own way.
+    """
+
+    __slots__ = ()
+
+    #: The recorder of the call's cost; None where no client has a quota.
+    meter: CostMeter | None = None
+    #: Whether a large response is encoded in slices; not where it becomes a part of another one.
+    may_reply_in_slices = True
+
+    def parked(self, call: Call) -> None:
+        """The handler has returned, or goes on in turns."""
+
+    def replying(self, call: Call, response: Message | None) -> bool:
+        """There is a response, which is not encoded yet; None where the protocol gives none."""
+        return True
+
+    def deferred(self, call: Call) -> None:
+        """The response is encoded in later turns."""
+
+    def replied(self, call: Call) -> None:
+        """The response is with the connection."""
+
+    def finishing(self, call: Call, pieces: list[Piece]) -> bool:
+        """The response is encoded."""
+        return True
+
+    def failing(self, call: Call) -> bool:
+        """The request has failed by a bug."""
+        return True
+
+    def holding(self, call: Call) -> bool:
+        """The connection is to take no further request before the response."""
+        return True
+
+    def exempt(self) -> None:
+        """No quota holds for the request."""
+
+
+class CostMeter(Observer):
+    """Records the cost of a call while clients have quotas (metering.py)."""
+
+    __slots__ = ()
+
+    def most_fetched_bytes(self) -> float:
+        """Returns the most bytes of records that the client may fetch now."""
+        raise NotImplementedError
+
+    def throttles_fetch(self, call: Call, size: int) -> bool:
+        """Records a response of `size` bytes. Returns True if it may not be sent now; then it is not recorded."""
+        raise NotImplementedError
+
+    def spent(self, call: Call, seconds: float) -> None:
+        """Counts time that the call took in a later turn of the loop."""
+        raise NotImplementedError
+
+
+class Observers(Observer):
+    """Several observers of a call, in order. None of them takes its response."""
+
+    __slots__ = ("_all", "meter")
+
+    def __init__(self, *observers: Observer) -> None:
+        self._all = observers
+        self.meter = next((one.meter for one in observers if one.meter is not None), None)
+
+    def parked(self, call: Call) -> None:
+        for one in self._all:
+            one.parked(call)
+
+    def replying(self, call: Call, response: Message | None) -> bool:
+        for one in self._all:
+            one.replying(call, response)
+        return True
+
+    def deferred(self, call: Call) -> None:
+        for one in self._all:
+            one.deferred(call)
+
+    def replied(self, call: Call) -> None:
+        for one in self._all:
+            one.replied(call)
+
+    def finishing(self, call: Call, pieces: list[Piece]) -> bool:
+        for one in self._all:
+            one.finishing(call, pieces)
+        return True
+
+    def exempt(self) -> None:
+        for one in self._all:
+            one.exempt()
+
+
+class Timing(Observer):
+    """Measures the time of a call from its creation to the response."""
+
+    __slots__ = ("_began_ns",)
+
+    def __init__(self) -> None:
+        self._began_ns = perf_counter_ns()
+
+    def replied(self, call: Call) -> None:
+        call.route.times.add(perf_counter_ns() - self._began_ns)
 
 
 class Call(Generic[CallRequest]):

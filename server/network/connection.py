@@ -24,9 +24,9 @@ from ...client.shown_text import shown_reason
 from ...storage.segments.slices import LogSlice
 from ..runtime.clock import TIMER_RESOLUTION_S
 from ..runtime.turn_budget import TURN_BUDGET_S
+from .call import ProtocolViolation
 from .file_sender import FileSender, ResponseSender
 from .frame_buffer import READ_BUFFER_BYTES, FrameBuffer, grown, rejected_size
-from .protocol_violation import ProtocolViolation
 from .receive_budget import SMALL_REQUEST_BYTES
 from .transfer_turns import LEAST_BYTES
 
@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from ...protocol.schema import Message
     from ..access.authorization.sessions import AuthorizationSession
     from ..access.quotas.sensors import Meters
-    from .call import Call
-    from .client_connection import RequestDispatch
+    from .call import Call, RequestDispatch
     from .file_sender import Piece
     from .listening import Listening
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from ...protocol.codec import DECODE_FAULTS, Arrays, stepwise_decoder, stepwise_encoder
 from ..runtime.memory import release_after
 from ..runtime.turn_budget import SLICE_S
+from .call import ProtocolViolation
 from .frame_buffer import READ_BUFFER_BYTES
-from .protocol_violation import ProtocolViolation
 from .sliced_responses import freed
 from .work_in_turns import ITEMS_PER_CLOCK, begin_work
 
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from ...protocol.buffer import Buffer
     from ...protocol.schema import Request
     from ..runtime.turns import Work
-    from .call import Call
-    from .client_connection import ClientConnection, RequestDispatch
+    from .call import Call, ClientConnection, RequestDispatch
     from .route import Route
 
 #: A request of this many items, of whatever kind, is handled in portions.

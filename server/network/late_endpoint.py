@@ -8,8 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ...protocol.schema import Message
-from .call import Call
-from .protocol_violation import ProtocolViolation
+from .call import Call, ProtocolViolation
 
 if TYPE_CHECKING:
     from ...protocol.apis import Api

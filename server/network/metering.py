@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..access.quotas.sensors import OWED_NS, PERCENT_PER_NS
 from .api_endpoint import Cost
-from .observers import CostMeter, Observer
+from .call import CostMeter, Observer
 
 if TYPE_CHECKING:
     from ...protocol.codec import Encoder

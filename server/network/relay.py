@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .observers import Observer
+from .call import Observer
 
 if TYPE_CHECKING:
     from ...protocol.schema import Message

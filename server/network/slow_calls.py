@@ -17,8 +17,8 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 from ...client.shown_text import shown
+from .call import Observer
 from .no_request import NO_REQUEST
-from .observers import Observer
 
 if TYPE_CHECKING:
     from ...protocol.schema import Message, Request

@@ -11,8 +11,7 @@ from ..runtime.sliced_work import Done, run_slice
 
 if TYPE_CHECKING:
     from ..runtime.turns import Task, Work
-    from .call import Call, CallRoute
-    from .client_connection import RequestDispatch
+    from .call import Call, CallRoute, RequestDispatch
 
 T = TypeVar("T")
 #: A decoder's clock is read once in so many items.

@@ -31,7 +31,7 @@ from .produce_authorization import TopicKey
 if TYPE_CHECKING:
     from ...protocol.messages.produce import TopicProduceData, TopicProduceResponse
     from ...protocol.schema import Records
-    from ..network.client_connection import ClientConnection
+    from ..network.call import ClientConnection
 
 #: A partition as the requests of a connection name it: by topic name or id, and index.
 _Partition = tuple[TopicKey, int]

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..network.client_connection import ClientConnection
+    from ..network.call import ClientConnection
     from ..partitions.remote_port import RemotePort, RemoteRecords
     from .led_share_partition import LedSharePartition
 

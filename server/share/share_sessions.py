@@ -22,7 +22,7 @@ from ...protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from ...protocol.messages.share_fetch import ShareFetchRequest
-    from ..network.client_connection import ClientConnection
+    from ..network.call import ClientConnection
 
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1

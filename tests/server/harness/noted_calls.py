@@ -7,9 +7,7 @@ from typing import Any
 
 from odradek.protocol.apis import APIS
 from odradek.protocol.schema import Message
-from odradek.server.network.call import Call
-from odradek.server.network.client_connection import ClientConnection
-from odradek.server.network.observers import Observer
+from odradek.server.network.call import Call, ClientConnection, Observer
 from odradek.server.network.route import Route
 
 _CORRELATION_ID = 7

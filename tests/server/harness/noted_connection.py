@@ -12,9 +12,8 @@ from odradek.server.access.audit import AuditLog
 from odradek.server.access.authorization.sessions import AuthorizationSession
 from odradek.server.access.quotas.client_quotas import ClientQuotas
 from odradek.server.access.quotas.sensors import Meters
-from odradek.server.network.call import BoundHandle, Call, CallRoute
+from odradek.server.network.call import BoundHandle, Call, CallRoute, ProtocolViolation
 from odradek.server.network.listener_kind import BROKER, ListenerKind
-from odradek.server.network.protocol_violation import ProtocolViolation
 from odradek.server.network.receive_budget import ReceiveBudget
 from odradek.server.network.shared_parts import SharedParts
 from odradek.server.runtime.node import Node
