@@ -46,7 +46,7 @@ def acquire(
     request: AcquireRequest,
     fetch_offset: int,
     batches: Sequence[FetchedBatch],
-    now: int,
+    now_ms: int,
 ) -> list[Acquired]:
     """Acquires records for a member. `batches`: the log's batches from `fetch_offset` on, in order; some or all."""
     if not batches or request.max_records <= 0 or batches[-1].last_offset < partition.start_offset:
@@ -56,7 +56,7 @@ def acquire(
     if room <= 0:
         return []
     _archive_holes(partition, fetch_offset, first)
-    taking = _Taking(partition, member_id, request, room, batches, now)
+    taking = _Taking(partition, member_id, request, room, batches, now_ms)
     taking.take_again(first, min(last, partition.end_offset - 1))
     if not taking.is_full and last >= partition.end_offset:
         taking.take_new(max(first, partition.end_offset), last)
@@ -91,14 +91,14 @@ class _Taking:
         request: AcquireRequest,
         room: int,
         batches: Sequence[FetchedBatch],
-        now: int,
+        now_ms: int,
     ) -> None:
         self.partition = partition
         self.member_id = member_id
         self.request = request
         self.left = room
         self.batches = batches
-        self.now = now
+        self.now_ms = now_ms
         self.acquired: list[Acquired] = []
         self.is_throttled = False
         #: A record with at least this many deliveries counts as failing.
@@ -176,7 +176,7 @@ class _Taking:
     def _give(self, run: Run) -> None:
         if run.acquired_range is None:
             run.acquired_range = AcquiredRange(run.first, run.last)
-        self.partition.give(run, self.member_id, self.now)
+        self.partition.give(run, self.member_id, self.now_ms)
         self.left -= len(run)
         self.acquired.append(Acquired(run.first, run.last, run.delivery_count))
 

@@ -27,7 +27,7 @@ def init_needs_producer_id(state: TransactionsState, request: InitProducerIdRequ
     return transaction.state in NOT_IN_TRANSACTION and _rotates(transaction, request)
 
 
-def init_producer_id(state: TransactionsState, message: TransactionRequest, now: int) -> None:
+def init_producer_id(state: TransactionsState, message: TransactionRequest, now_ms: int) -> None:
     request = message.request
     assert isinstance(request, InitProducerIdRequest)
     transactional_id = request.transactional_id
@@ -37,7 +37,7 @@ def init_producer_id(state: TransactionsState, message: TransactionRequest, now:
         return
     transaction = state.transactions.get(transactional_id)
     if transaction is None:
-        _begin(state, message, transactional_id, now)
+        _begin(state, message, transactional_id, now_ms)
         return
     if transaction.state in PREPARED:
         # This check comes first: a client can have the next producer id before the transaction does.
@@ -46,10 +46,10 @@ def init_producer_id(state: TransactionsState, message: TransactionRequest, now:
         error = ErrorCode.PRODUCER_FENCED
     elif transaction.state is TransactionStatus.ONGOING:
         # The response does not wait for the end: the client retries until the transaction is complete.
-        fence(state, transaction, now, message.new_producer_id)
+        fence(state, transaction, now_ms, message.new_producer_id)
         error = ErrorCode.CONCURRENT_TRANSACTIONS
     else:
-        error = _next_epoch(state, message, transaction, now)
+        error = _next_epoch(state, message, transaction, now_ms)
     if error:
         state.reply(message, error_response(request, message.version, error))
 
@@ -64,7 +64,7 @@ def _validate_init(state: TransactionsState, request: InitProducerIdRequest) -> 
     return ErrorCode.NONE
 
 
-def _begin(state: TransactionsState, message: TransactionRequest, transactional_id: str, now: int) -> None:
+def _begin(state: TransactionsState, message: TransactionRequest, transactional_id: str, now_ms: int) -> None:
     request = message.request
     assert isinstance(request, InitProducerIdRequest)
     assert message.new_producer_id != NO_PRODUCER_ID
@@ -75,7 +75,7 @@ def _begin(state: TransactionsState, message: TransactionRequest, transactional_
         transaction_timeout_ms=request.transaction_timeout_ms,
         transaction_status=TransactionStatus.EMPTY,
         transaction_partitions=None,
-        transaction_last_update_timestamp_ms=now,
+        transaction_last_update_timestamp_ms=now_ms,
         transaction_start_timestamp_ms=NO_TIMESTAMP,
     )
     _reply_init(state, message, state.write(transactional_id, value))
@@ -97,11 +97,13 @@ def _rotates(transaction: Transaction, request: InitProducerIdRequest) -> bool:
     return transaction.is_epoch_exhausted and expected in (NO_PRODUCER_EPOCH, transaction.producer_epoch)
 
 
-def _next_epoch(state: TransactionsState, message: TransactionRequest, transaction: Transaction, now: int) -> ErrorCode:
+def _next_epoch(
+    state: TransactionsState, message: TransactionRequest, transaction: Transaction, now_ms: int
+) -> ErrorCode:
     request = message.request
     assert isinstance(request, InitProducerIdRequest)
     expected, epoch = request.producer_epoch, transaction.producer_epoch
-    value = transaction.changed(TransactionStatus.EMPTY, now, set())
+    value = transaction.changed(TransactionStatus.EMPTY, now_ms, set())
     value.transaction_timeout_ms = request.transaction_timeout_ms
     value.transaction_start_timestamp_ms = NO_TIMESTAMP
     last = epoch if expected != NO_PRODUCER_EPOCH else NO_PRODUCER_EPOCH

@@ -56,7 +56,7 @@ class PersisterLoader:
                 self._skipped.unusable(offset, error)
         return bool(self._fed)
 
-    def loaded(self, log_end_offset: int, now: int) -> PersisterShard:
+    def loaded(self, log_end_offset: int, now_ms: int) -> PersisterShard:
         """Returns the shard at the end of its log, ready for requests."""
         while self.replay_some(1_000):
             pass
@@ -64,5 +64,5 @@ class PersisterLoader:
         assert log_end_offset >= state.next_offset, f"{self.name} ends at {log_end_offset}, after {state.next_offset}"
         state.next_offset = log_end_offset
         self._skipped.log_count()
-        self.shard.loaded(now)
+        self.shard.loaded(now_ms)
         return self.shard

@@ -4,10 +4,10 @@ Uses no disk and no clock.
 
     shard = PersisterShard(config)
     shard.replay(record) ...          the log, from its start
-    shard.loaded(now)                 the end of the log; requests follow
-    shard.handle(message, now)        a GroupRequest for one share partition, or MetadataChanged
+    shard.loaded(now_ms)              the end of the log; requests follow
+    shard.handle(message, now_ms)     a GroupRequest for one share partition, or MetadataChanged
     shard.take()                      -> Output: records to append, and replies to send once they are committed
-    shard.deadline(), expire(now)     the next deadline, and the handling of expired timers
+    shard.deadline(), expire(now_ms)  the next deadline, and the handling of expired timers
 
 As for groups, a shard is dropped and reloaded if its records cannot be appended or its leadership ends.
 
@@ -52,19 +52,19 @@ class PersisterShard:
         self.state = PersisterState(config)
         self._cold = Timer(("cold",))
 
-    def handle(self, message: GroupRequest | TopicsChanged, now: int) -> None:
+    def handle(self, message: GroupRequest | TopicsChanged, now_ms: int) -> None:
         if isinstance(message, TopicsChanged):
             self._topics_changed(message)
         else:
-            handle(self.state, message, now)
+            handle(self.state, message, now_ms)
 
     def deadline(self) -> int | None:
         return self.state.timers.next_deadline()
 
-    def expire(self, now: int) -> None:
-        while self.state.timers.due(now) is not None:
-            self._snapshot_cold(now)
-            self._plan(now)
+    def expire(self, now_ms: int) -> None:
+        while self.state.timers.due(now_ms) is not None:
+            self._snapshot_cold(now_ms)
+            self._plan(now_ms)
 
     def take(self) -> Output:
         """Returns the output since the last call. The caller appends the records before it sends any reply."""
@@ -77,8 +77,8 @@ class PersisterShard:
     def replay(self, record: Record) -> None:
         self.state.replay(record)
 
-    def loaded(self, now: int) -> None:
-        self._plan(now)
+    def loaded(self, now_ms: int) -> None:
+        self._plan(now_ms)
 
     def redundant(self) -> Redundant | None:
         """Returns the part of the log that later snapshots replace; None if there are no snapshots."""
@@ -90,18 +90,18 @@ class PersisterShard:
         for key in [key for key in self.state.partitions if key.topic_id in message.deleted]:
             self.state.write_tombstone(key)
 
-    def _plan(self, now: int) -> None:
-        self.state.timers.set(self._cold, now + self.state.config.cold_snapshot_interval_ms)
+    def _plan(self, now_ms: int) -> None:
+        self.state.timers.set(self._cold, now_ms + self.state.config.cold_snapshot_interval_ms)
 
-    def _snapshot_cold(self, now: int) -> None:
+    def _snapshot_cold(self, now_ms: int) -> None:
         """Writes new snapshots of states that have not been written for long, so that the log below can be deleted."""
         state = self.state
         states = state.partitions
         if all(known.create_timestamp_ms != known.write_timestamp_ms for known in states.values()):
             return
-        oldest = now - state.config.cold_snapshot_interval_ms
+        oldest = now_ms - state.config.cold_snapshot_interval_ms
         for key, known in list(states.items()):
             if known.write_timestamp_ms <= oldest:
                 state.write_snapshot(
-                    key, replace(known, snapshot_epoch=known.snapshot_epoch + 1, write_timestamp_ms=now)
+                    key, replace(known, snapshot_epoch=known.snapshot_epoch + 1, write_timestamp_ms=now_ms)
                 )

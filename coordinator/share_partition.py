@@ -187,11 +187,11 @@ class SharePartition:
 
     # Acknowledgements and releases.
 
-    def acknowledge(self, token: object, member_id: str, batches: Iterable[AckBatch], now: int) -> None:
+    def acknowledge(self, token: object, member_id: str, batches: Iterable[AckBatch], now_ms: int) -> None:
         """Applies all batches, or none of them if any is invalid."""
         changed: list[Change] = []
         for batch in batches:
-            validation_error = self._acknowledge_one(member_id, batch, changed, now)
+            validation_error = self._acknowledge_one(member_id, batch, changed, now_ms)
             if validation_error is not None:
                 for run, _ in changed:
                     run.roll_back()
@@ -199,7 +199,7 @@ class SharePartition:
                 return
         self._write(token, changed, is_tentative=True)
 
-    def _acknowledge_one(self, member_id: str, batch: AckBatch, changed: list[Change], now: int) -> Rejection | None:
+    def _acknowledge_one(self, member_id: str, batch: AckBatch, changed: list[Change], now_ms: int) -> Rejection | None:
         if any(kind not in _LEADS_TO and kind != AckType.RENEW for kind in batch.types):
             return Rejection(ErrorCode.INVALID_REQUEST, f"Invalid acknowledge type: {list(batch.types)}")
         if batch.last < self.start_offset:
@@ -216,7 +216,7 @@ class SharePartition:
                     run.acquired_range.is_cut = True
             for run in self.runs.between(first, last):
                 if kind == AckType.RENEW:
-                    self._lock(run, member_id, now)
+                    self._lock(run, member_id, now_ms)
                 else:
                     is_rejected = kind == AckType.REJECT
                     run.begin(self._outcome(run, _LEADS_TO[AckType(kind)], is_rejected=is_rejected))
@@ -283,10 +283,10 @@ class SharePartition:
     def deadline(self) -> int | None:
         return None if self.next_lock_end_ms == NO_DEADLINE else self.next_lock_end_ms
 
-    def expire(self, now: int) -> None:
-        if now < self.next_lock_end_ms:
+    def expire(self, now_ms: int) -> None:
+        if now_ms < self.next_lock_end_ms:
             return
-        ended = [run for run in self.runs if run.deadline_ms <= now]
+        ended = [run for run in self.runs if run.deadline_ms <= now_ms]
         for run in ended:
             run.become(self._outcome(run, RecordState.AVAILABLE))
         self.next_lock_end_ms = min((run.deadline_ms for run in self.runs), default=NO_DEADLINE)
@@ -350,17 +350,17 @@ class SharePartition:
             return RecordState.ARCHIVING if self.limits.has_dead_letters else RecordState.ARCHIVED
         return state
 
-    def _lock(self, run: Run, member_id: str, now: int) -> None:
+    def _lock(self, run: Run, member_id: str, now_ms: int) -> None:
         run.state, run.member_id = RecordState.ACQUIRED, member_id
-        run.deadline_ms = now + self.limits.record_lock_duration_ms
+        run.deadline_ms = now_ms + self.limits.record_lock_duration_ms
         self.next_lock_end_ms = min(self.next_lock_end_ms, run.deadline_ms)
 
-    def give(self, run: Run, member_id: str, now: int) -> None:
+    def give(self, run: Run, member_id: str, now_ms: int) -> None:
         """Lets a member acquire a run, for the duration of a lock."""
         assert run.is_available, run
         run.delivery_count += 1
         assert run.delivery_count <= self.limits.delivery_count, run
-        self._lock(run, member_id, now)
+        self._lock(run, member_id, now_ms)
 
     def _advance(self) -> None:
         """Advances the start offset past runs that are settled, and joins like runs."""

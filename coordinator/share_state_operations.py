@@ -32,16 +32,16 @@ from .state_batches import UNINITIALIZED_OFFSET, StateBatch, combine
 Operation = Callable[[PersisterState, ShareKey, Any, int], Message | Rejection]
 
 
-def handle(state: PersisterState, message: GroupRequest, now: int) -> None:
+def handle(state: PersisterState, message: GroupRequest, now_ms: int) -> None:
     request: Any = message.request
     topic_id, partition = only_partition(request)
     key = ShareKey(request.group_id, topic_id, partition.partition)
-    response = OPERATIONS[type(request)](state, key, partition, now)
+    response = OPERATIONS[type(request)](state, key, partition, now_ms)
     state.reply(message, respond(request, topic_id, partition.partition, response))
 
 
 def _initialize(
-    state: PersisterState, key: ShareKey, partition: InitializeStatePartition, now: int
+    state: PersisterState, key: ShareKey, partition: InitializeStatePartition, now_ms: int
 ) -> Message | Rejection:
     known = state.partitions.get(key)
     validation_error = validate(INITIALIZE, state, Asked(key, known, state_epoch=partition.state_epoch))
@@ -51,12 +51,14 @@ def _initialize(
     complete_count = -1 if partition.start_offset == UNINITIALIZED_OFFSET else 0
     state.write_snapshot(
         key,
-        ShareState(snapshot_epoch, partition.state_epoch, 0, partition.start_offset, complete_count, (), now, now),
+        ShareState(
+            snapshot_epoch, partition.state_epoch, 0, partition.start_offset, complete_count, (), now_ms, now_ms
+        ),
     )
     return StatePartitionResult(partition=key.partition)
 
 
-def _read(state: PersisterState, key: ShareKey, partition: ReadStatePartition, now: int) -> Message | Rejection:
+def _read(state: PersisterState, key: ShareKey, partition: ReadStatePartition, now_ms: int) -> Message | Rejection:
     """Reads the state and writes the reader's leader epoch, which fences earlier leaders from now on."""
     known = state.partitions.get(key)
     validation_error = validate(READ, state, Asked(key, known, leader_epoch=partition.leader_epoch))
@@ -65,7 +67,7 @@ def _read(state: PersisterState, key: ShareKey, partition: ReadStatePartition, n
     assert known is not None
     if partition.leader_epoch != known.fencing_leader_epoch:
         _write_change(
-            state, key, known, now, partition.leader_epoch, known.start_offset, known.delivery_complete_count, ()
+            state, key, known, now_ms, partition.leader_epoch, known.start_offset, known.delivery_complete_count, ()
         )
     return ReadStatePartitionResult(
         partition=key.partition,
@@ -75,7 +77,7 @@ def _read(state: PersisterState, key: ShareKey, partition: ReadStatePartition, n
     )
 
 
-def _write(state: PersisterState, key: ShareKey, partition: WriteStatePartition, now: int) -> Message | Rejection:
+def _write(state: PersisterState, key: ShareKey, partition: WriteStatePartition, now_ms: int) -> Message | Rejection:
     known = state.partitions.get(key)
     batches = tuple(
         StateBatch(b.first_offset, b.last_offset, b.delivery_state, b.delivery_count) for b in partition.state_batches
@@ -85,7 +87,9 @@ def _write(state: PersisterState, key: ShareKey, partition: WriteStatePartition,
     if validation_error is not None:
         return validation_error
     assert known is not None
-    _write_change(state, key, known, now, NO_EPOCH, partition.start_offset, partition.delivery_complete_count, batches)
+    _write_change(
+        state, key, known, now_ms, NO_EPOCH, partition.start_offset, partition.delivery_complete_count, batches
+    )
     return StatePartitionResult(partition=key.partition)
 
 
@@ -93,7 +97,7 @@ def _write_change(
     state: PersisterState,
     key: ShareKey,
     known: ShareState,
-    now: int,
+    now_ms: int,
     leader_epoch: int,
     start_offset: int,
     complete_count: int,
@@ -121,13 +125,13 @@ def _write_change(
             start_offset=start_offset,
             delivery_complete_count=complete_count,
             batches=combine((*known.batches, *batches), start_offset),
-            create_timestamp_ms=now,
-            write_timestamp_ms=now,
+            create_timestamp_ms=now_ms,
+            write_timestamp_ms=now_ms,
         ),
     )
 
 
-def _summary(state: PersisterState, key: ShareKey, partition: ReadStatePartition, now: int) -> Message | Rejection:
+def _summary(state: PersisterState, key: ShareKey, partition: ReadStatePartition, now_ms: int) -> Message | Rejection:
     known = state.partitions.get(key)
     validation_error = validate(SUMMARY, state, Asked(key, known))
     if validation_error is not None:
@@ -147,7 +151,7 @@ def _summary(state: PersisterState, key: ShareKey, partition: ReadStatePartition
     )
 
 
-def _delete(state: PersisterState, key: ShareKey, partition: DeleteStatePartition, now: int) -> Message | Rejection:
+def _delete(state: PersisterState, key: ShareKey, partition: DeleteStatePartition, now_ms: int) -> Message | Rejection:
     known = state.partitions.get(key)
     validation_error = validate(DELETE, state, Asked(key, known))
     if validation_error is not None:

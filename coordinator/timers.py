@@ -51,17 +51,17 @@ class Timers:
             self._drop_first()
         return None
 
-    def due(self, now: int) -> Timer | None:
+    def due(self, now_ms: int) -> Timer | None:
         """Removes and returns one timer that is due: the earliest, and among equals the first in the queue."""
         queue = self._queue
-        while queue and queue[0][0] <= now:
+        while queue and queue[0][0] <= now_ms:
             entry = queue[0]
             live = self._is_live(entry)
             self._drop_first()
             timer = entry[2]
             if not live:
                 continue
-            if timer.deadline_ms <= now:
+            if timer.deadline_ms <= now_ms:
                 timer.deadline_ms = NEVER
                 return timer
             self._enqueue(timer)

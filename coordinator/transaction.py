@@ -121,7 +121,7 @@ class Transaction:
         return value.producer_epoch == 0 or (is_same and value.producer_epoch >= self.producer_epoch)
 
     def changed(
-        self, state: TransactionStatus, now: int, partitions: set[TopicPartition] | None = None
+        self, state: TransactionStatus, now_ms: int, partitions: set[TopicPartition] | None = None
     ) -> TransactionLogValue:
         """Returns the next value for the log; the caller changes further fields. `partitions` None: unchanged."""
         old = self._durable
@@ -139,7 +139,7 @@ class Transaction:
             transaction_timeout_ms=old.transaction_timeout_ms,
             transaction_status=state,
             transaction_partitions=topics,
-            transaction_last_update_timestamp_ms=now,
+            transaction_last_update_timestamp_ms=now_ms,
             transaction_start_timestamp_ms=old.transaction_start_timestamp_ms,
             client_transaction_version=old.client_transaction_version,
         )

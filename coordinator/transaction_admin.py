@@ -21,7 +21,7 @@ ANY_DURATION = -1
 _NAMES = frozenset(state.shown for state in TransactionStatus)
 
 
-def describe(state: TransactionsState, message: TransactionRequest, now: int) -> None:
+def describe(state: TransactionsState, message: TransactionRequest, now_ms: int) -> None:
     request = message.request
     assert isinstance(request, DescribeTransactionsRequest)
     described = [_described(state, transactional_id) for transactional_id in request.transactional_ids]
@@ -45,7 +45,7 @@ def _described(state: TransactionsState, transactional_id: str) -> TransactionSt
     )
 
 
-def list_transactions(state: TransactionsState, message: TransactionRequest, now: int) -> None:
+def list_transactions(state: TransactionsState, message: TransactionRequest, now_ms: int) -> None:
     request = message.request
     assert isinstance(request, ListTransactionsRequest)
     response = ListTransactionsResponse(unknown_state_filters=unknown_states(request))
@@ -55,7 +55,7 @@ def list_transactions(state: TransactionsState, message: TransactionRequest, now
         state.reply(message, ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION))
         return
     for transaction in state.transactions.values():
-        if _is_wanted(transaction, request, now) and matches(transaction.transactional_id):
+        if _is_wanted(transaction, request, now_ms) and matches(transaction.transactional_id):
             response.transaction_states.append(
                 ListedTransaction(transaction.transactional_id, transaction.producer_id, transaction.state.shown)
             )
@@ -73,10 +73,10 @@ def unknown_states(request: ListTransactionsRequest) -> list[str]:
     return [name for name in request.state_filters if name not in _NAMES]
 
 
-def _is_wanted(transaction: Transaction, request: ListTransactionsRequest, now: int) -> bool:
+def _is_wanted(transaction: Transaction, request: ListTransactionsRequest, now_ms: int) -> bool:
     if request.producer_id_filters and transaction.producer_id not in request.producer_id_filters:
         return False
     if request.state_filters and transaction.state.shown not in request.state_filters:
         return False
-    running_ms = now - transaction.durable.transaction_start_timestamp_ms
+    running_ms = now_ms - transaction.durable.transaction_start_timestamp_ms
     return request.duration_filter <= ANY_DURATION or running_ms > request.duration_filter

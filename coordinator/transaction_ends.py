@@ -44,7 +44,7 @@ def end_needs_producer_id(state: TransactionsState, request: EndTxnRequest, vers
     return bumps and transaction is not None and transaction.is_epoch_exhausted and transaction.state not in PREPARED
 
 
-def end_txn(state: TransactionsState, message: TransactionRequest, now: int) -> None:
+def end_txn(state: TransactionsState, message: TransactionRequest, now_ms: int) -> None:
     request = message.request
     assert isinstance(request, EndTxnRequest)
     transaction = state.transactions.get(request.transactional_id)
@@ -64,18 +64,18 @@ def end_txn(state: TransactionsState, message: TransactionRequest, now: int) -> 
         _reply_end(state, message, transaction.producer_id, transaction.producer_epoch)
         return
     bumps = message.version in WITH_NEXT_PRODUCER
-    _end_for_client(state, message, transaction, bumps, now)
+    _end_for_client(state, message, transaction, bumps, now_ms)
 
 
 def _end_for_client(
-    state: TransactionsState, message: TransactionRequest, transaction: Transaction, bumps: bool, now: int
+    state: TransactionsState, message: TransactionRequest, transaction: Transaction, bumps: bool, now_ms: int
 ) -> None:
     request = message.request
     assert isinstance(request, EndTxnRequest)
     rotates = bumps and transaction.is_epoch_exhausted
     assert message.new_producer_id != NO_PRODUCER_ID or not rotates, transaction.durable
     new_id = message.new_producer_id if rotates else NO_PRODUCER_ID
-    end(state, transaction, request.committed, now, bumps=bumps, next_producer_id=new_id)
+    end(state, transaction, request.committed, now_ms, bumps=bumps, next_producer_id=new_id)
     # The response precedes the markers.
     if new_id != NO_PRODUCER_ID:
         _reply_end(state, message, new_id, 0)
@@ -128,7 +128,7 @@ def end(
     state: TransactionsState,
     transaction: Transaction,
     committed: bool,
-    now: int,
+    now_ms: int,
     *,
     bumps: bool = False,
     is_fencing: bool = False,
@@ -139,12 +139,14 @@ def end(
     `is_fencing`: the producer did not request the end, and the next epoch fences it.
     """
     bumps = bumps or (is_fencing and state.config.transaction_version >= TRANSACTIONS_BUMP_EPOCHS)
-    value = transaction.changed(TransactionStatus.PREPARE_COMMIT if committed else TransactionStatus.PREPARE_ABORT, now)
+    value = transaction.changed(
+        TransactionStatus.PREPARE_COMMIT if committed else TransactionStatus.PREPARE_ABORT, now_ms
+    )
     if bumps or is_fencing:
         transaction.last_producer_epoch = transaction.producer_epoch if bumps else NO_PRODUCER_EPOCH
         value.producer_epoch = min(transaction.producer_epoch + 1, MAX_EPOCH)
     if transaction.state is not TransactionStatus.ONGOING:
-        value.transaction_start_timestamp_ms = now
+        value.transaction_start_timestamp_ms = now_ms
     value.next_producer_id = next_producer_id
     value.client_transaction_version = TRANSACTIONS_BUMP_EPOCHS if bumps else 0
     state.write(transaction.transactional_id, value)
@@ -155,12 +157,12 @@ def rotates_when_fenced(state: TransactionsState, transaction: Transaction) -> b
     return transaction.is_epoch_exhausted and state.config.transaction_version >= TRANSACTIONS_BUMP_EPOCHS
 
 
-def fence(state: TransactionsState, transaction: Transaction, now: int, new_producer_id: int) -> None:
+def fence(state: TransactionsState, transaction: Transaction, now_ms: int, new_producer_id: int) -> None:
     """Aborts the transaction and fences its producer. `new_producer_id`: used if the epochs are exhausted."""
     rotates = rotates_when_fenced(state, transaction)
     assert new_producer_id != NO_PRODUCER_ID or not rotates, transaction.durable
     next_id = new_producer_id if rotates else NO_PRODUCER_ID
-    end(state, transaction, False, now, is_fencing=True, next_producer_id=next_id)
+    end(state, transaction, False, now_ms, is_fencing=True, next_producer_id=next_id)
     send_markers(state, transaction)
 
 
@@ -179,7 +181,7 @@ def send_markers(state: TransactionsState, transaction: Transaction) -> None:
     state.replies.append(markers)
 
 
-def markers_written(state: TransactionsState, message: MarkersWritten, now: int) -> None:
+def markers_written(state: TransactionsState, message: MarkersWritten, now_ms: int) -> None:
     """Handles written markers. The last one completes the transaction. Markers of another end are ignored."""
     transaction = state.transactions.get(message.transactional_id)
     if transaction is None or transaction.state not in PREPARED:
@@ -188,7 +190,7 @@ def markers_written(state: TransactionsState, message: MarkersWritten, now: int)
         return
     transaction.unwritten -= message.partitions
     if not transaction.unwritten:
-        _complete(state, transaction, now)
+        _complete(state, transaction, now_ms)
 
 
 def awaits(state: TransactionsState, markers: SendMarkers, partition: TopicPartition) -> bool:
@@ -200,11 +202,11 @@ def awaits(state: TransactionsState, markers: SendMarkers, partition: TopicParti
     return is_same and partition in transaction.unwritten
 
 
-def _complete(state: TransactionsState, transaction: Transaction, now: int) -> None:
+def _complete(state: TransactionsState, transaction: Transaction, now_ms: int) -> None:
     old = transaction.durable
     committed = transaction.state is TransactionStatus.PREPARE_COMMIT
     value = transaction.changed(
-        TransactionStatus.COMPLETE_COMMIT if committed else TransactionStatus.COMPLETE_ABORT, now, set()
+        TransactionStatus.COMPLETE_COMMIT if committed else TransactionStatus.COMPLETE_ABORT, now_ms, set()
     )
     if old.client_transaction_version >= TRANSACTIONS_BUMP_EPOCHS and old.next_producer_id != NO_PRODUCER_ID:
         value.producer_id, value.producer_epoch = old.next_producer_id, 0

@@ -20,51 +20,51 @@ class Maintenance:
         self._abort = Timer(("abort",))
         self._forget = Timer(("forget",))
 
-    def plan(self, now: int) -> None:
+    def plan(self, now_ms: int) -> None:
         """Sets unset timers. The caller calls it after every request that may have begun a transaction."""
         state = self._state
         if not state.transactions:
             return
         if self._forget.deadline_ms == NEVER:
-            state.timers.set(self._forget, now + state.config.remove_expired_interval_ms)
+            state.timers.set(self._forget, now_ms + state.config.remove_expired_interval_ms)
         if self._abort.deadline_ms == NEVER:
-            state.timers.set(self._abort, now + state.config.abort_interval_ms)
+            state.timers.set(self._abort, now_ms + state.config.abort_interval_ms)
 
-    def expire(self, now: int) -> None:
-        while (timer := self._state.timers.due(now)) is not None:
+    def expire(self, now_ms: int) -> None:
+        while (timer := self._state.timers.due(now_ms)) is not None:
             if timer is self._abort:
-                _abort_timed_out(self._state, now)
+                _abort_timed_out(self._state, now_ms)
             else:
-                _forget_expired(self._state, now)
-            self.plan(now)
+                _forget_expired(self._state, now_ms)
+            self.plan(now_ms)
 
 
-def _abort_timed_out(state: TransactionsState, now: int) -> None:
+def _abort_timed_out(state: TransactionsState, now_ms: int) -> None:
     """Aborts timed-out transactions and fences their producers, so that later requests of theirs fail (KIP-588)."""
     for transaction in list(state.transactions.values()):
-        if not _is_out_of_time(transaction, now):
+        if not _is_out_of_time(transaction, now_ms):
             continue
         if rotates_when_fenced(state, transaction):
             state.replies.append(NeedProducerId(transaction.transactional_id))
         else:
-            fence(state, transaction, now, NO_PRODUCER_ID)
+            fence(state, transaction, now_ms, NO_PRODUCER_ID)
 
 
-def abort_with_id(state: TransactionsState, message: ProducerIdTaken, now: int) -> None:
+def abort_with_id(state: TransactionsState, message: ProducerIdTaken, now_ms: int) -> None:
     """Aborts the transaction with the new producer id if it is still timed out; else the id stays unused."""
     transaction = state.transactions.get(message.transactional_id)
-    if transaction is not None and _is_out_of_time(transaction, now):
-        fence(state, transaction, now, message.producer_id)
+    if transaction is not None and _is_out_of_time(transaction, now_ms):
+        fence(state, transaction, now_ms, message.producer_id)
 
 
-def _is_out_of_time(transaction: Transaction, now: int) -> bool:
+def _is_out_of_time(transaction: Transaction, now_ms: int) -> bool:
     durable = transaction.durable
     until = durable.transaction_start_timestamp_ms + durable.transaction_timeout_ms
-    return transaction.state is TransactionStatus.ONGOING and until < now
+    return transaction.state is TransactionStatus.ONGOING and until < now_ms
 
 
-def _forget_expired(state: TransactionsState, now: int) -> None:
-    oldest = now - state.config.expiration_ms
+def _forget_expired(state: TransactionsState, now_ms: int) -> None:
+    oldest = now_ms - state.config.expiration_ms
     for transaction in list(state.transactions.values()):
         if (
             transaction.state in NOT_IN_TRANSACTION

@@ -25,15 +25,15 @@ from .transaction_requests import TransactionRequest
 from .transactions_state import WITH_TRANSACTIONS, TransactionsState, as_known, result, results_by_topic
 
 
-def add_partitions(state: TransactionsState, message: TransactionRequest, now: int) -> None:
+def add_partitions(state: TransactionsState, message: TransactionRequest, now_ms: int) -> None:
     request = message.request
     assert isinstance(request, AddPartitionsToTxnRequest)
     if message.version in WITH_TRANSACTIONS:
         # A leader adds partitions only for clients with transaction version 2; for others it only verifies them.
-        results = [_of_broker(state, asked, TRANSACTIONS_BUMP_EPOCHS, now) for asked in request.transactions]
+        results = [_of_broker(state, asked, TRANSACTIONS_BUMP_EPOCHS, now_ms) for asked in request.transactions]
         state.reply(message, AddPartitionsToTxnResponse(results_by_transaction=results))
         return
-    error = _add(state, _as_transaction(request), 0, now)
+    error = _add(state, _as_transaction(request), 0, now_ms)
     said = as_known(error, message.version, WITH_PRODUCER_FENCED["AddPartitionsToTxn"])
     topics = results_by_topic(request.v3_and_below_topics, said)
     state.reply(message, AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics))
@@ -49,10 +49,10 @@ def _as_transaction(request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnTra
 
 
 def _of_broker(
-    state: TransactionsState, asked: AddPartitionsToTxnTransaction, version: int, now: int
+    state: TransactionsState, asked: AddPartitionsToTxnTransaction, version: int, now_ms: int
 ) -> AddPartitionsToTxnResult:
     if not asked.verify_only:
-        return result(asked, _add(state, asked, version, now))
+        return result(asked, _add(state, asked, version, now_ms))
     error, transaction = _validate_partitions(state, asked)
     if error or transaction is None:
         return result(asked, error)
@@ -85,7 +85,7 @@ def _validate_partitions(
     return ErrorCode.NONE, transaction
 
 
-def _add(state: TransactionsState, asked: AddPartitionsToTxnTransaction, version: int, now: int) -> ErrorCode:
+def _add(state: TransactionsState, asked: AddPartitionsToTxnTransaction, version: int, now_ms: int) -> ErrorCode:
     known = state.transactions.get(asked.transactional_id)
     if known is not None and known.state in PREPARED:
         # This check comes first: a client can have the next producer id before the transaction does.
@@ -96,9 +96,9 @@ def _add(state: TransactionsState, asked: AddPartitionsToTxnTransaction, version
     partitions: set[TopicPartition] = {(topic.name, index) for topic in asked.topics for index in topic.partitions}
     if transaction.state is TransactionStatus.ONGOING and partitions <= transaction.partitions:
         return ErrorCode.NONE
-    value = transaction.changed(TransactionStatus.ONGOING, now, transaction.partitions | partitions)
+    value = transaction.changed(TransactionStatus.ONGOING, now_ms, transaction.partitions | partitions)
     if transaction.state in NOT_IN_TRANSACTION:
-        value.transaction_start_timestamp_ms = now
+        value.transaction_start_timestamp_ms = now_ms
     value.client_transaction_version = version
     state.write(transaction.transactional_id, value)
     return ErrorCode.NONE

@@ -2,11 +2,11 @@
 
     shard = TransactionShard(config)
     shard.replay(record) ...          the log, from its start
-    shard.loaded(now)                 the end of the log: requests the markers of decided ends
-    shard.handle(message, now)        a TransactionRequest, MarkersWritten or ProducerIdTaken
+    shard.loaded(now_ms)              the end of the log: requests the markers of decided ends
+    shard.handle(message, now_ms)     a TransactionRequest, MarkersWritten or ProducerIdTaken
     shard.take()                      -> Output: records to append, then replies, markers and producer id requests to
                                       send once the records are committed
-    shard.deadline(), expire(now)     the next deadline, and the handling of expired timers
+    shard.deadline(), expire(now_ms)  the next deadline, and the handling of expired timers
 
 As for groups, a shard is dropped and reloaded if its records cannot be appended or its leadership ends.
 """
@@ -61,15 +61,15 @@ class TransactionShard:
             return init_needs_producer_id(self.state, request)
         return type(request) is EndTxnRequest and end_needs_producer_id(self.state, request, version)
 
-    def handle(self, message: TransactionRequest | MarkersWritten | ProducerIdTaken, now: int) -> None:
+    def handle(self, message: TransactionRequest | MarkersWritten | ProducerIdTaken, now_ms: int) -> None:
         if type(message) is TransactionRequest:
-            OPERATIONS[type(message.request)](self.state, message, now)
+            OPERATIONS[type(message.request)](self.state, message, now_ms)
         elif type(message) is ProducerIdTaken:
-            abort_with_id(self.state, message, now)
+            abort_with_id(self.state, message, now_ms)
         else:
             assert isinstance(message, MarkersWritten)
-            markers_written(self.state, message, now)
-        self._maintenance.plan(now)
+            markers_written(self.state, message, now_ms)
+        self._maintenance.plan(now_ms)
 
     def awaits(self, markers: SendMarkers, partition: TopicPartition) -> bool:
         """Returns whether the marker is still pending. A late marker would end the next transaction."""
@@ -78,8 +78,8 @@ class TransactionShard:
     def deadline(self) -> int | None:
         return self.state.timers.next_deadline()
 
-    def expire(self, now: int) -> None:
-        self._maintenance.expire(now)
+    def expire(self, now_ms: int) -> None:
+        self._maintenance.expire(now_ms)
 
     def take(self) -> TransactionOutput:
         """Returns the output since the last call. The caller appends the records before it sends any reply."""
@@ -92,8 +92,8 @@ class TransactionShard:
     def replay(self, record: Record) -> None:
         self.state.replay(record)
 
-    def loaded(self, now: int) -> None:
+    def loaded(self, now_ms: int) -> None:
         for transaction in self.state.transactions.values():
             if transaction.state in PREPARED:
                 send_markers(self.state, transaction)
-        self._maintenance.plan(now)
+        self._maintenance.plan(now_ms)

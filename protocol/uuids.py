@@ -9,10 +9,6 @@ UUID_BYTES = 16
 ZERO_UUID = bytes(UUID_BYTES)
 #: The topic of the KRaft log, `__cluster_metadata` (KIP-595).
 METADATA_TOPIC_ID = bytes(15) + b"\x01"
-#: Directory ids with a special meaning (KIP-858).
-UNASSIGNED_DIRECTORY = ZERO_UUID
-LOST_DIRECTORY = bytes(15) + b"\x01"
-MIGRATING_DIRECTORY = bytes(15) + b"\x02"
 
 
 def uuid_to_text(uuid: bytes) -> str:

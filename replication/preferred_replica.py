@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from .partition import Partition
+from .replica_role import ReplicaRole
 
 
 class CaughtUpFollower(NamedTuple):
@@ -19,10 +19,10 @@ class CaughtUpFollower(NamedTuple):
     broker_id: int
 
 
-def candidates(partition: Partition, fetch_offset: int) -> Iterable[CaughtUpFollower]:
+def candidates(role: ReplicaRole, fetch_offset: int) -> Iterable[CaughtUpFollower]:
     """Yields the followers in the ISR that have the offset, according to the leader's fetch state."""
-    for broker_id in partition.isr:
-        follower = partition.followers.get(broker_id)
+    for broker_id in role.isr:
+        follower = role.followers.get(broker_id)
         if follower is not None and follower.log_start_offset <= fetch_offset <= follower.end_offset:
             yield CaughtUpFollower(follower.end_offset, follower.last_caught_up_ms, broker_id)
 

@@ -13,7 +13,7 @@ from .topics_seen import leaders
 if TYPE_CHECKING:
     from ..admin.lag import Lag
     from ..admin.markers import Gap
-    from ..coordinator.groups.state import ShardState
+    from ..coordinator.groups.shard_state import ShardState
     from ..server.partitions.hosted_partition import HostedPartition
     from .broker_run import EmbeddedRun
     from .completion import Completion

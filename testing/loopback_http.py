@@ -7,7 +7,7 @@ import re
 from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from ..server.runtime.bounded_http import BoundedHandler, BoundedServer
+from ..bounded_http import BoundedHandler, BoundedServer
 
 if TYPE_CHECKING:
     from ..protocol.json_value import JsonObject

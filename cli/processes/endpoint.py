@@ -18,7 +18,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from ...server.runtime.bounded_http import IDLE, RECEIVING, RESPONDING, BoundedHandler, BoundedServer
+from ...bounded_http import IDLE, RECEIVING, RESPONDING, BoundedHandler, BoundedServer
 
 if TYPE_CHECKING:
     from ...protocol.json_value import JsonObject

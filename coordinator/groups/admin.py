@@ -8,14 +8,15 @@ from ...protocol.messages.describe_groups import DescribedClassicGroup, Describe
 from ...protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from ..result import GroupRequest
 from .classic.group import ClassicGroup, ClassicGroupState
+from .kept_listing import KeptListing
 from .offset_removal import delete_offsets_of_group
-from .state import KeptListing, ShardState
+from .shard_state import ShardState
 
 #: These versions distinguish a missing group from a dead one (KIP-1043).
 _WITH_ERROR_MESSAGE = DescribedClassicGroup.versions_with("error_message")
 
 
-def describe(state: ShardState, message: GroupRequest, now: int) -> None:
+def describe(state: ShardState, message: GroupRequest, now_ms: int) -> None:
     request = message.request
     assert isinstance(request, DescribeGroupsRequest)
     described = []
@@ -45,7 +46,7 @@ def _described(group: ClassicGroup | None, group_id: str, version: int) -> Descr
     )
 
 
-def list_groups(state: ShardState, message: GroupRequest, now: int) -> None:
+def list_groups(state: ShardState, message: GroupRequest, now_ms: int) -> None:
     request = message.request
     assert isinstance(request, ListGroupsRequest)
     states = {name.lower().strip() for name in request.states_filter}
@@ -68,7 +69,7 @@ def list_groups(state: ShardState, message: GroupRequest, now: int) -> None:
     state.reply(message, response)
 
 
-def delete_groups(state: ShardState, message: GroupRequest, now: int) -> None:
+def delete_groups(state: ShardState, message: GroupRequest, now_ms: int) -> None:
     request = message.request
     assert isinstance(request, DeleteGroupsRequest)
     results = []

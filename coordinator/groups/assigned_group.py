@@ -16,7 +16,7 @@ from ...protocol.schema import Message
 from ..timers import Timer
 
 if TYPE_CHECKING:
-    from .state import Replay, ShardState
+    from .shard_state import Replay, ShardState
 
 AMember = TypeVar("AMember")
 ATarget = TypeVar("ATarget")

@@ -11,7 +11,7 @@ from ..result import Record
 from .assigned_group import AMember, AssignedGroup, ATarget
 
 if TYPE_CHECKING:
-    from .state import ShardState
+    from .shard_state import ShardState
 
 
 def write(state: ShardState, key: Message, value: Message | None) -> None:
@@ -40,13 +40,13 @@ class AssignedRecords(Generic[ATarget]):
         group: AssignedGroup[AMember, ATarget],
         targets: Mapping[str, ATarget],
         epoch: int,
-        now: int,
+        now_ms: int,
     ) -> None:
         """Writes the targets that changed, then the target epoch."""
         for member_id, target in targets.items():
             if group.targets.get(member_id) != target:
                 self.write_target(state, group.group_id, member_id, target)
-        self.write_target_epoch(state, group.group_id, epoch, now)
+        self.write_target_epoch(state, group.group_id, epoch, now_ms)
 
     def write_target_epoch(self, state: ShardState, group_id: str, epoch: int, timestamp_ms: int) -> None:
         """`timestamp_ms` is 0 if the next target need not wait for the assignment interval."""

@@ -9,7 +9,7 @@ from .assigned_group import AssignedGroup
 from .member_checks import no_group
 
 if TYPE_CHECKING:
-    from .state import ShardState
+    from .shard_state import ShardState
 
 DescribedGroup = TypeVar("DescribedGroup", bound=AssignedGroup[Any, Any])
 Described = TypeVar("Described")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...metadata.image import GROUP_RESOURCE
 from ..groups_config import Bounds
-from .state import ShardState
+from .shard_state import ShardState
 
 
 def number(state: ShardState, group_id: str, key: str, of_broker: int, bounds: Bounds | None = None) -> int:

@@ -8,8 +8,8 @@ from ...protocol.internal.consumer_offsets import OffsetCommitKey, OffsetCommitV
 from ...protocol.schema import Message
 from ..record_framing import prefix
 from . import silence
+from .shard_state import ErrorResponse, Kind, Operation, RecordType, Replay
 from .silence import SilentMembersKey
-from .state import ErrorResponse, Kind, Operation, RecordType, Replay
 
 _COMMITTED_OFFSET: dict[int, RecordType] = {1: (OffsetCommitKey, OffsetCommitValue)}
 

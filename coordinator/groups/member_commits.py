@@ -13,7 +13,7 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages.offset_commit import OffsetCommitRequest
 from ...protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from .committed_offsets import CommittedOffset
-from .state import ShardState
+from .shard_state import ShardState
 
 
 class Committer(Protocol):
@@ -38,7 +38,7 @@ def stale(member: Committer) -> ErrorCode:
 
 
 def validate_commit(
-    state: ShardState, group: CommittingGroup, request: OffsetCommitRequest, version: int, now: int
+    state: ShardState, group: CommittingGroup, request: OffsetCommitRequest, version: int, now_ms: int
 ) -> ErrorCode:
     """Validates a whole request. In a group without members a commit without an epoch is valid."""
     epoch = request.generation_id_or_member_epoch
@@ -67,7 +67,7 @@ def validate_delete(group: CommittingGroup) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def is_expired(state: ShardState, group: CommittingGroup, topic: str, committed: CommittedOffset, now: int) -> bool:
+def is_expired(state: ShardState, group: CommittingGroup, topic: str, committed: CommittedOffset, now_ms: int) -> bool:
     if group.is_subscribed_to(topic):
         return False
-    return now - committed.commit_timestamp_ms >= state.config.offsets_retention_ms
+    return now_ms - committed.commit_timestamp_ms >= state.config.offsets_retention_ms

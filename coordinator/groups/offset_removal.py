@@ -8,26 +8,27 @@ uses that. A group without members and without offsets is deleted.
 from __future__ import annotations
 
 from ...protocol.errors import ErrorCode
-from .state import Group, ShardState
+from .group import Group
+from .shard_state import ShardState
 
 
-def expire_offsets(state: ShardState, now: int) -> None:
+def expire_offsets(state: ShardState, now_ms: int) -> None:
     for group in list(state.groups.values()):
         kind = state.kind_of(group)
         if not kind.expires:
             continue
-        if _expire_group(state, group, now) and kind.validate_deletion(group) is ErrorCode.NONE:
+        if _expire_group(state, group, now_ms) and kind.validate_deletion(group) is ErrorCode.NONE:
             kind.delete(state, group)
 
 
-def _expire_group(state: ShardState, group: Group, now: int) -> bool:
+def _expire_group(state: ShardState, group: Group, now_ms: int) -> bool:
     """Expires the group's offsets. Returns True if none is left."""
     nothing_left = not state.offsets.has_pending(group.group_id)
     is_expired = state.kind_of(group).offsets.is_expired
     for topic, partitions in list(state.offsets.of_group(group.group_id).items()):
         for index, committed in list(partitions.items()):
             unstable = state.offsets.is_pending(group.group_id, topic, index)
-            if unstable or not is_expired(state, group, topic, committed, now):
+            if unstable or not is_expired(state, group, topic, committed, now_ms):
                 nothing_left = False
             else:
                 state.write_offset(group.group_id, topic, index, None)

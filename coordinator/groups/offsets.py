@@ -32,14 +32,15 @@ from ...protocol.messages.offset_fetch import (
 from ...protocol.uuids import ZERO_UUID
 from ..result import GroupRequest
 from .committed_offsets import CommittedOffset, OffsetStore, Partitions
-from .state import Group, ShardState
+from .group import Group
+from .shard_state import ShardState
 
 NO_RETENTION_OF_ITS_OWN = -1
 #: The maximum timestamp of a record: a client may request any retention.
 LAST_TIMESTAMP = (1 << 63) - 1
 
 
-def commit(state: ShardState, message: GroupRequest, now: int) -> None:
+def commit(state: ShardState, message: GroupRequest, now_ms: int) -> None:
     request = message.request
     assert isinstance(request, OffsetCommitRequest)
     group = state.groups.get(request.group_id)
@@ -47,12 +48,12 @@ def commit(state: ShardState, message: GroupRequest, now: int) -> None:
     if rules is None:
         error = _validate_without_group(message.version, request)
     else:
-        error = rules.validate_commit(state, group, request, message.version, now)
+        error = rules.validate_commit(state, group, request, message.version, now_ms)
     if error is not ErrorCode.NONE:
         state.reply(message, error_response_to(request, message.version, error))
         return
     retention_ms = request.retention_time_ms
-    expire_timestamp = -1 if retention_ms == NO_RETENTION_OF_ITS_OWN else min(now + retention_ms, LAST_TIMESTAMP)
+    expire_timestamp = -1 if retention_ms == NO_RETENTION_OF_ITS_OWN else min(now_ms + retention_ms, LAST_TIMESTAMP)
     response = OffsetCommitResponse()
     for topic in request.topics:
         responses = []
@@ -64,7 +65,7 @@ def commit(state: ShardState, message: GroupRequest, now: int) -> None:
             if not fits:
                 error = ErrorCode.OFFSET_METADATA_TOO_LARGE
             if error is ErrorCode.NONE:
-                value = _committed(partition, topic.topic_id, now, expire_timestamp)
+                value = _committed(partition, topic.topic_id, now_ms, expire_timestamp)
                 state.write_offset(request.group_id, topic.name, partition.partition_index, value)
                 state.counters.offset_commits += 1
             responses.append(OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=error))
@@ -90,7 +91,7 @@ def metadata_fits(metadata: str | None, limit: int) -> bool:
 
 
 def _committed(
-    partition: OffsetCommitRequestPartition, topic_id: bytes, now: int, expire_timestamp: int
+    partition: OffsetCommitRequestPartition, topic_id: bytes, now_ms: int, expire_timestamp: int
 ) -> OffsetCommitValue:
     """Returns the record. With its own expiry it has no leader epoch and no topic id, so memory keeps neither."""
     expires = expire_timestamp != -1
@@ -99,13 +100,13 @@ def _committed(
         offset=partition.committed_offset,
         leader_epoch=epoch if epoch >= 0 and not expires else -1,
         metadata=partition.committed_metadata or "",
-        commit_timestamp=now,
+        commit_timestamp=now_ms,
         expire_timestamp=expire_timestamp,
         topic_id=ZERO_UUID if expires else topic_id,
     )
 
 
-def fetch(state: ShardState, message: GroupRequest, now: int) -> None:
+def fetch(state: ShardState, message: GroupRequest, now_ms: int) -> None:
     request = message.request
     assert isinstance(request, OffsetFetchRequest)
     groups = []
@@ -172,7 +173,7 @@ def _unstable(index: int) -> OffsetFetchResponsePartitions:
     return _nothing_committed(index, ErrorCode.UNSTABLE_OFFSET_COMMIT)
 
 
-def delete(state: ShardState, message: GroupRequest, now: int) -> None:
+def delete(state: ShardState, message: GroupRequest, now_ms: int) -> None:
     request = message.request
     assert isinstance(request, OffsetDeleteRequest)
     group = state.groups.get(request.group_id)

@@ -3,12 +3,12 @@ source.
 
     shard = GroupShard(config, kinds)
     shard.replay(record) ...          the log, from its start; `end_of_transaction` for its markers
-    shard.loaded(now)                 and from then on
-    shard.handle(message, now)        a GroupRequest, TopicsDeleted or MetadataChanged
+    shard.loaded(now_ms)              and from then on
+    shard.handle(message, now_ms)     a GroupRequest, TopicsDeleted or MetadataChanged
     shard.take()                      -> Output: records to append, then replies to give when those are committed
-    shard.deadline(), expire(now)     when to wake it up, and its waking
+    shard.deadline(), expire(now_ms)  when to wake it up, and its waking
 
-`now` is in milliseconds since 1970, as the records' timestamps are. A shard whose records cannot be appended, or
+`now_ms` counts from 1970, as the records' timestamps are. A shard whose records cannot be appended, or
 whose leadership ends, is dropped whole and loaded again from the log: it has gone ahead of it.
 """
 
@@ -32,7 +32,7 @@ from .admin import delete_groups, describe, list_groups
 from .classic.lookup import find_or_make
 from .kinds import Kinds
 from .offset_removal import delete_offsets_of_topics, expire_offsets
-from .state import Operation, ShardState
+from .shard_state import Operation, ShardState
 from .transactional_offsets import commit_transactional
 from .validation import validate
 
@@ -64,14 +64,14 @@ class GroupShard:
         self._retention_timer = Timer(("retention",))
         self._silence = silence.SilenceCheck()
 
-    def handle(self, message: GroupRequest | TopicsDeleted | MetadataChanged, now: int) -> None:
+    def handle(self, message: GroupRequest | TopicsDeleted | MetadataChanged, now_ms: int) -> None:
         if type(message) is GroupRequest:
             request = message.request
             error = validate(self.state.config, request, message.version)
             if error is ErrorCode.NONE:
                 operation = OPERATIONS.get(type(request)) or self._kinds.operation(type(request))
-                operation(self.state, message, now)
-                self._silence.plan(self.state, now)
+                operation(self.state, message, now_ms)
+                self._silence.plan(self.state, now_ms)
             else:
                 self.state.reply(message, error_response(self._kinds, request, message.version, error))
         elif type(message) is MetadataChanged:
@@ -83,9 +83,9 @@ class GroupShard:
     def deadline(self) -> int | None:
         return self.state.timers.next_deadline()
 
-    def expire(self, now: int) -> None:
-        while (timer := self.state.timers.due(now)) is not None:
-            self._expired(timer, now)
+    def expire(self, now_ms: int) -> None:
+        while (timer := self.state.timers.due(now_ms)) is not None:
+            self._expired(timer, now_ms)
 
     def take(self) -> Output:
         """Returns the decisions since the last call. The caller appends the records before it sends any reply."""
@@ -102,16 +102,16 @@ class GroupShard:
     def end_of_transaction(self, producer_id: int, committed: bool) -> None:
         self.state.offsets.replay_end_of_transaction(producer_id, committed)
 
-    def loaded(self, now: int) -> None:
-        self._plan_retention(now)
+    def loaded(self, now_ms: int) -> None:
+        self._plan_retention(now_ms)
         for group in list(self.state.groups.values()):
-            self.state.kind_of(group).restore(self.state, group, now)
-        silence.shorten_sessions(self.state, now)
-        self._silence.plan(self.state, now)
+            self.state.kind_of(group).restore(self.state, group, now_ms)
+        silence.shorten_sessions(self.state, now_ms)
+        self._silence.plan(self.state, now_ms)
 
-    def hand_over(self, now: int) -> None:
+    def hand_over(self, now_ms: int) -> None:
         """Writes what the next coordinator is to know, before a planned stop moves the partition."""
-        silence.hand_over(self.state, now)
+        silence.hand_over(self.state, now_ms)
 
     def _metadata_changed(self, message: MetadataChanged) -> None:
         self.state.image = message.image
@@ -120,14 +120,14 @@ class GroupShard:
             if changed is not None:
                 changed(self.state, group, message.topics)
 
-    def _plan_retention(self, now: int) -> None:
-        self.state.timers.set(self._retention_timer, now + self.state.config.offsets_retention_check_interval_ms)
+    def _plan_retention(self, now_ms: int) -> None:
+        self.state.timers.set(self._retention_timer, now_ms + self.state.config.offsets_retention_check_interval_ms)
 
-    def _expired(self, timer: Timer, now: int) -> None:
+    def _expired(self, timer: Timer, now_ms: int) -> None:
         if timer is self._retention_timer:
-            expire_offsets(self.state, now)
-            self._plan_retention(now)
+            expire_offsets(self.state, now_ms)
+            self._plan_retention(now_ms)
         elif timer is self._silence.timer:
-            self._silence.expired(self.state, now)
+            self._silence.expired(self.state, now_ms)
         else:
-            self._kinds.by_name[timer.event[0].partition(" ")[0]].expired(self.state, timer.event, now)
+            self._kinds.by_name[timer.event[0].partition(" ")[0]].expired(self.state, timer.event, now_ms)

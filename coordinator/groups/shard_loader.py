@@ -59,7 +59,7 @@ class ShardLoader:
             self.shard.state.last_removed = None
         return bool(latest)
 
-    def loaded(self, log_end_offset: int, now: int) -> GroupShard:
+    def loaded(self, log_end_offset: int, now_ms: int) -> GroupShard:
         """Returns the shard at the end of its log, ready for requests."""
         while self.replay_some(1_000):
             pass
@@ -67,7 +67,7 @@ class ShardLoader:
         assert log_end_offset >= state.next_offset, f"{self.name} ends at {log_end_offset}, after {state.next_offset}"
         state.next_offset = log_end_offset
         self._skipped.log_count()
-        self.shard.loaded(now)
+        self.shard.loaded(now_ms)
         return self.shard
 
     def _feed_records(self, records: Sequence[LogRecord]) -> None:

@@ -19,7 +19,8 @@ from itertools import islice
 from ...protocol.schema import INT8, INT64, STRING, Message, array, message, struct, wire
 from ..result import Record
 from ..timers import Timer
-from .state import RecordType, Session, ShardState
+from .session import Session
+from .shard_state import RecordType, ShardState
 
 CHECK_MS = 5_000
 #: Clients send at least three heartbeats a session. In a check, a member is silent after half of its session, and never
@@ -70,14 +71,14 @@ def sessions(state: ShardState) -> Iterator[tuple[str, Session]]:
                 yield group_id, session
 
 
-def find_silent(state: ShardState, now: int, part: int, least_ms: int) -> Silent:
+def find_silent(state: ShardState, now_ms: int, part: int, least_ms: int) -> Silent:
     """Returns the members without a heartbeat for a `part`th of their session, and for `least_ms`."""
     found: Silent = {}
     room = state.config.max_record_bytes
     for group_id, session in islice(sessions(state), MOST_CHECKED):
         last_heard_ms = session.timer.deadline_ms - session.timeout_ms
-        is_over = session.timer.deadline_ms <= now  # its member is about to be removed
-        if is_over or now - last_heard_ms < max(session.timeout_ms // part, least_ms):
+        is_over = session.timer.deadline_ms <= now_ms  # its member is about to be removed
+        if is_over or now_ms - last_heard_ms < max(session.timeout_ms // part, least_ms):
             continue
         # A character of an id has at most four bytes.
         room -= 4 * (len(group_id) + len(session.member_id)) + _MEMBER_BYTES
@@ -107,17 +108,17 @@ def replay(state: ShardState, key: SilentMembersKey, value: SilentMembersValue |
     }
 
 
-def shorten_sessions(state: ShardState, now: int) -> None:
+def shorten_sessions(state: ShardState, now_ms: int) -> None:
     """Ends the sessions of silent members when they would have ended, after all sessions have been started anew."""
     if not state.silent:
         return
     for group_id, session in sessions(state):
         last_heard_ms = state.silent.get((group_id, session.member_id))
         # An older note is of a member that was heard again: the dead are removed by then.
-        if last_heard_ms is None or last_heard_ms < now - 2 * session.timeout_ms:
+        if last_heard_ms is None or last_heard_ms < now_ms - 2 * session.timeout_ms:
             continue
         grace_ms = max(session.timeout_ms // GRACE_PART, min(session.timeout_ms, LEAST_GRACE_MS))
-        deadline_ms = max(last_heard_ms + session.timeout_ms, now + grace_ms)
+        deadline_ms = max(last_heard_ms + session.timeout_ms, now_ms + grace_ms)
         if deadline_ms < session.timer.deadline_ms:
             state.timers.set(session.timer, deadline_ms)
 
@@ -128,17 +129,17 @@ class SilenceCheck:
     def __init__(self) -> None:
         self.timer = Timer(("silence",))
 
-    def plan(self, state: ShardState, now: int) -> None:
+    def plan(self, state: ShardState, now_ms: int) -> None:
         """Plans the next check unless it is planned."""
         if not self.timer.is_set and state.groups:
-            state.timers.set(self.timer, now + CHECK_MS)
+            state.timers.set(self.timer, now_ms + CHECK_MS)
 
-    def expired(self, state: ShardState, now: int) -> None:
-        note_silent(state, find_silent(state, now, SILENT_PART, LEAST_SILENCE_MS))
+    def expired(self, state: ShardState, now_ms: int) -> None:
+        note_silent(state, find_silent(state, now_ms, SILENT_PART, LEAST_SILENCE_MS))
         if next(sessions(state), None) is not None:
-            self.plan(state, now)
+            self.plan(state, now_ms)
 
 
-def hand_over(state: ShardState, now: int) -> None:
+def hand_over(state: ShardState, now_ms: int) -> None:
     """Notes the members that are silent when the partition is about to move."""
-    note_silent(state, find_silent(state, now, SILENT_PART_AT_STOP, LEAST_SILENCE_AT_STOP_MS))
+    note_silent(state, find_silent(state, now_ms, SILENT_PART_AT_STOP, LEAST_SILENCE_AT_STOP_MS))

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from ...metadata.image import MetadataImage, TopicImage
 from .assigned_group import AMember, AssignedGroup, ATarget
-from .state import Session
+from .session import Session
 
 if TYPE_CHECKING:
-    from .state import ShardState
+    from .shard_state import ShardState
 
 
 class TargetNeed(Enum):
@@ -22,11 +22,11 @@ class TargetNeed(Enum):
     NOW = "the target is older than the group's epoch"
 
 
-def target_need(group: AssignedGroup[AMember, ATarget], interval_ms: int, now: int) -> TargetNeed:
+def target_need(group: AssignedGroup[AMember, ATarget], interval_ms: int, now_ms: int) -> TargetNeed:
     """`interval_ms`: the shortest time between two targets."""
     if group.epoch <= group.target_epoch:
         return TargetNeed.NONE
-    if group.target_timestamp_ms and now < group.target_timestamp_ms + interval_ms:
+    if group.target_timestamp_ms and now_ms < group.target_timestamp_ms + interval_ms:
         return TargetNeed.DELAYED
     return TargetNeed.NOW
 
@@ -37,11 +37,11 @@ def topics_by_name(image: MetadataImage, names: Iterable[str]) -> dict[str, Topi
 
 
 def restart_sessions(
-    state: ShardState, group: AssignedGroup[AMember, ATarget], now: int, timeout_ms: Callable[[ShardState, str], int]
+    state: ShardState, group: AssignedGroup[AMember, ATarget], now_ms: int, timeout_ms: Callable[[ShardState, str], int]
 ) -> None:
     """Starts a whole session for every member after a load."""
     for member_id in group.members:
-        state.timers.set(group.session(member_id), now + timeout_ms(state, group.group_id))
+        state.timers.set(group.session(member_id), now_ms + timeout_ms(state, group.group_id))
 
 
 def sessions(

@@ -17,11 +17,12 @@ from ...protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from ..result import GroupRequest
+from .group import Group
 from .offsets import metadata_fits
-from .state import Group, OffsetRules, ShardState
+from .shard_state import OffsetRules, ShardState
 
 
-def commit_transactional(state: ShardState, message: GroupRequest, now: int) -> None:
+def commit_transactional(state: ShardState, message: GroupRequest, now_ms: int) -> None:
     request = message.request
     assert isinstance(request, TxnOffsetCommitRequest)
     group = state.groups.get(request.group_id)
@@ -46,7 +47,7 @@ def commit_transactional(state: ShardState, message: GroupRequest, now: int) -> 
                     offset=partition.committed_offset,
                     leader_epoch=max(-1, partition.committed_leader_epoch),
                     metadata=partition.committed_metadata or "",
-                    commit_timestamp=now,
+                    commit_timestamp=now_ms,
                     topic_id=topic.topic_id,
                 )
                 state.write_transactional_offset(

@@ -9,7 +9,6 @@ from ...protocol.errors import ErrorCode
 from .result import ApiError
 
 MAX_NAME_LENGTH = 249
-CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from ...metadata.internal_topics import CLUSTER_METADATA_TOPIC
 from ...metadata.mirror_keys import MIRROR_TOPIC_ID
 from ...protocol.behaviour_versions import DELETE_TOPICS_WITH_DELETION_DISABLED
 from ...protocol.errors import ErrorCode
@@ -32,7 +33,7 @@ from .placement import place
 from .policies import TopicCreation, violation
 from .result import MAX_PARTITIONS_PER_REQUEST, ApiError, ControllerResult, RequestError, in_own_words
 from .state import ControllerState
-from .topic_names import CLUSTER_METADATA_TOPIC, check_collision, check_name
+from .topic_names import check_collision, check_name
 
 #: The versions whose response contains the configs of created topics.
 _WITH_CONFIGS = CreatableTopicResult.versions_with("configs")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from ...metadata.internal_topics import CLUSTER_METADATA_TOPIC
 from ...protocol.errors import ErrorCode
 from ...protocol.messages import fetch
 from ...protocol.messages.begin_quorum_epoch import (
@@ -44,12 +45,10 @@ from ...protocol.messages.vote import (
     VoteTopicResponse,
 )
 from ...protocol.schema import Message
+from ...protocol.uuids import METADATA_TOPIC_ID
 from .log import SnapshotId
 from .voters import ReplicaKey
 
-TOPIC = "__cluster_metadata"
-#: The topic id of the metadata log, the same in all clusters (KIP-516).
-TOPIC_ID = bytes(15) + b"\x01"
 #: How long a leader may delay a Fetch without new records; a constant in Kafka too.
 FETCH_MAX_WAIT_MS = 500
 _RESPONSES: dict[type[Message], Callable[..., Message]] = {
@@ -75,9 +74,12 @@ def partition_of(request: Any) -> Any | None:
         return None
     topic = request.topics[0]
     if isinstance(request, fetch.FetchRequest):
-        is_metadata = topic.topic == TOPIC or topic.topic_id == TOPIC_ID
+        is_metadata = topic.topic == CLUSTER_METADATA_TOPIC or topic.topic_id == METADATA_TOPIC_ID
     else:
-        is_metadata = getattr(topic, "topic_name", None) == TOPIC or getattr(topic, "name", None) == TOPIC
+        is_metadata = (
+            getattr(topic, "topic_name", None) == CLUSTER_METADATA_TOPIC
+            or getattr(topic, "name", None) == CLUSTER_METADATA_TOPIC
+        )
     partition = topic.partitions[0]
     index = getattr(partition, "partition_index", None)
     return partition if is_metadata and (partition.partition if index is None else index) == 0 else None
@@ -120,7 +122,7 @@ def vote_request(
         last_offset=last.end_offset,
         pre_vote=pre_vote,
     )
-    topic = VoteTopicRequest(topic_name=TOPIC, partitions=[asked])
+    topic = VoteTopicRequest(topic_name=CLUSTER_METADATA_TOPIC, partitions=[asked])
     return VoteRequest(cluster_id=cluster_id, voter_id=voter.id, topics=[topic])
 
 
@@ -128,7 +130,7 @@ def begin_request(cluster_id: str, voter: ReplicaKey, leader_id: int, epoch: int
     reported = BeginEpochPartitionRequest(
         voter_directory_id=voter.directory_id, leader_id=leader_id, leader_epoch=epoch
     )
-    topic = BeginEpochTopicRequest(topic_name=TOPIC, partitions=[reported])
+    topic = BeginEpochTopicRequest(topic_name=CLUSTER_METADATA_TOPIC, partitions=[reported])
     return BeginQuorumEpochRequest(cluster_id=cluster_id, voter_id=voter.id, topics=[topic])
 
 
@@ -143,7 +145,7 @@ def end_request(
             ReplicaInfo(candidate_id=key.id, candidate_directory_id=key.directory_id) for key in preferred
         ],
     )
-    topic = EndEpochTopicRequest(topic_name=TOPIC, partitions=[reported])
+    topic = EndEpochTopicRequest(topic_name=CLUSTER_METADATA_TOPIC, partitions=[reported])
     return EndQuorumEpochRequest(cluster_id=cluster_id, topics=[topic])
 
 
@@ -163,7 +165,7 @@ def fetch_request(
         replica_state=fetch.ReplicaState(replica_id=local.id),
         max_wait_ms=FETCH_MAX_WAIT_MS,
         max_bytes=max_bytes,
-        topics=[fetch.FetchTopic(topic=TOPIC, topic_id=TOPIC_ID, partitions=[asked])],
+        topics=[fetch.FetchTopic(topic=CLUSTER_METADATA_TOPIC, topic_id=METADATA_TOPIC_ID, partitions=[asked])],
     )
 
 
@@ -176,7 +178,7 @@ def snapshot_request(
         position=position,
         replica_directory_id=local.directory_id,
     )
-    topic = TopicSnapshotRequest(name=TOPIC, partitions=[asked])
+    topic = TopicSnapshotRequest(name=CLUSTER_METADATA_TOPIC, partitions=[asked])
     return FetchSnapshotRequest(cluster_id=cluster_id, replica_id=local.id, max_bytes=max_bytes, topics=[topic])
 
 
@@ -188,23 +190,23 @@ def error_response(request: Message, error: ErrorCode) -> Message:
 
 def vote_response(error: ErrorCode, leader_id: int, epoch: int, granted: bool) -> VoteResponse:
     said = VotePartitionResponse(error_code=int(error), leader_id=leader_id, leader_epoch=epoch, vote_granted=granted)
-    return VoteResponse(topics=[VoteTopicResponse(topic_name=TOPIC, partitions=[said])])
+    return VoteResponse(topics=[VoteTopicResponse(topic_name=CLUSTER_METADATA_TOPIC, partitions=[said])])
 
 
 def begin_response(error: ErrorCode, leader_id: int, epoch: int) -> BeginQuorumEpochResponse:
     said = EpochPartitionResponse(error_code=int(error), leader_id=leader_id, leader_epoch=epoch)
-    return BeginQuorumEpochResponse(topics=[EpochTopicResponse(topic_name=TOPIC, partitions=[said])])
+    return BeginQuorumEpochResponse(topics=[EpochTopicResponse(topic_name=CLUSTER_METADATA_TOPIC, partitions=[said])])
 
 
 def end_response(error: ErrorCode, leader_id: int, epoch: int) -> EndQuorumEpochResponse:
     said = EpochPartitionResponse(error_code=int(error), leader_id=leader_id, leader_epoch=epoch)
-    return EndQuorumEpochResponse(topics=[EpochTopicResponse(topic_name=TOPIC, partitions=[said])])
+    return EndQuorumEpochResponse(topics=[EpochTopicResponse(topic_name=CLUSTER_METADATA_TOPIC, partitions=[said])])
 
 
 def fetch_response(leader_id: int, epoch: int, **fields: Any) -> fetch.FetchResponse:
     leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=epoch)
     said = fetch.PartitionData(current_leader=leader, **fields)
-    topic = fetch.FetchableTopicResponse(topic=TOPIC, topic_id=TOPIC_ID, partitions=[said])
+    topic = fetch.FetchableTopicResponse(topic=CLUSTER_METADATA_TOPIC, topic_id=METADATA_TOPIC_ID, partitions=[said])
     return fetch.FetchResponse(responses=[topic])
 
 
@@ -214,5 +216,5 @@ def snapshot_response(leader_id: int, epoch: int, snapshot: SnapshotId, **fields
         current_leader=SnapshotLeader(leader_id=leader_id, leader_epoch=epoch),
         **fields,
     )
-    topic = TopicSnapshotResponse(name=TOPIC, partitions=[said])
+    topic = TopicSnapshotResponse(name=CLUSTER_METADATA_TOPIC, partitions=[said])
     return FetchSnapshotResponse(topics=[topic])

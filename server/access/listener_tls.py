@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ...metadata.configs import BrokerValues, InvalidConfig
+from ..config.listener_prefix import listener_prefix
 from .certificate_subjects import rfc2253, subject_name
 from .principal_mapping import PrincipalMapping
 from .tls_contexts import Stores, check_handshake, client_context, read_stores, server_context
-from .tls_settings import TlsSettings, listener_prefix, read_settings
+from .tls_settings import TlsSettings, read_settings
 
 if TYPE_CHECKING:
     from cryptography.x509 import Certificate

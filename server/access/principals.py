@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from ...metadata.configs import InvalidConfig
 from ..config.broker_config import BrokerConfig
+from ..config.listener_prefix import listener_prefix
 from ..config.own_classes import is_own_class, load_class
 
 log = logging.getLogger("odradek.security")
@@ -51,7 +52,7 @@ class NoPrincipal(ValueError):
 
 def principal_builder(config: BrokerConfig, listener: str) -> PrincipalBuilder | None:
     """Returns the builder of a listener; None for the default. Raises InvalidConfig."""
-    name = config.value_of(f"listener.name.{listener.lower()}.{KEY}")
+    name = config.value_of(listener_prefix(listener) + KEY)
     if name in (None, _DEFAULT):
         return None
     assert isinstance(name, str)

@@ -8,6 +8,7 @@ from typing import Literal
 
 from ...metadata.configs import InvalidConfig
 from ...metadata.credentials import BY_NAME
+from ..config.listener_prefix import listener_prefix, mechanism_prefix
 from .authority import Authority, IssuedIdentity
 
 Protocol = Literal["SSL", "SASL_SSL", "SASL_PLAINTEXT"]
@@ -86,7 +87,6 @@ class Security:
 
     def properties(self, *, several_nodes: bool) -> dict[str, str]:
         """Returns the properties of a node, but for its listeners and its stores."""
-        prefix = f"listener.name.{self.protocol.lower()}"
         made = {"ssl.principal.mapping.rules": _COMMON_NAME}
         controllers = "SSL" if several_nodes else "PLAINTEXT"
         protocols = [f"{self.protocol}:{self.protocol}", f"{CONTROLLER}:{controllers}"]
@@ -94,16 +94,16 @@ class Security:
             protocols.append(f"{INTERNAL}:SSL")
             made["inter.broker.listener.name"] = INTERNAL
             for name in (INTERNAL, CONTROLLER):
-                made[f"listener.name.{name.lower()}.ssl.client.auth"] = "required"
+                made[listener_prefix(name) + "ssl.client.auth"] = "required"
         else:
             made["security.inter.broker.protocol"] = self.protocol
         made["listener.security.protocol.map"] = ",".join(protocols)
         if self.client_certificates:
-            made[f"{prefix}.ssl.client.auth"] = "required"
+            made[listener_prefix(self.protocol) + "ssl.client.auth"] = "required"
         if self.has_sasl:
             made["sasl.enabled.mechanisms"] = self.mechanism
             made["sasl.mechanism.inter.broker.protocol"] = self.mechanism
-            made[f"{prefix}.{self.mechanism.lower()}.sasl.jaas.config"] = self._broker_jaas()
+            made[mechanism_prefix(self.protocol, self.mechanism) + "sasl.jaas.config"] = self._broker_jaas()
         if self.authorizer:
             made["authorizer.class.name"] = AUTHORIZER
             made["super.users"] = f"User:{NODE_NAME};User:{self.first_user}"

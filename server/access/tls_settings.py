@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...metadata.configs import BrokerValues, InvalidConfig
+from ..config.listener_prefix import listener_prefix
 from .store_settings import KeyStore, TrustStore, checked_key_store, checked_trust_store
 
 #: Versions of TLS that are offered; older ones are accepted in the configuration and never negotiated, as in Java 17.
@@ -28,11 +29,6 @@ class TlsSettings:
     cipher_suites: tuple[str, ...]
     #: Whether the name in the certificate of another node must be the one that was connected to.
     checks_host_names: bool
-
-
-def listener_prefix(listener: str) -> str:
-    """Returns the prefix of a listener's own keys; `listener` is in upper case."""
-    return f"listener.name.{listener.lower()}."
 
 
 def read_settings(values: BrokerValues, listener: str, protocol: str) -> TlsSettings:

@@ -33,13 +33,13 @@ from .image_publishing import ImagePublishing
 from .log_room import LogRoom
 from .metadata_batches import BatchTooLarge
 from .pending_replies import WaitingReplies, failed_here, not_controller
-from .single_voter import activation, new_controller
+from .single_voter_start import activation, new_controller
 
 if TYPE_CHECKING:
     from ..access.authorization.authorization import Authorization
     from ..access.subsystem import AccessSubsystem
     from ..runtime.node import Node
-    from .membership import QuorumMembership
+    from .quorum_membership import QuorumMembership
 
 log = logging.getLogger("odradek.quorum")
 #: Finds the endpoint of a request; None for a request of the controller to itself.

@@ -31,12 +31,13 @@ from .active_controller import ActiveController, EndpointOf
 from .commits import Commits, snapshot_commits
 from .controller_request import ClientFields, Submit
 from .image_publishing import ImagePublisher, ImagePublishing
-from .membership import KnownLeader, QuorumLeader, QuorumMembership
+from .known_leader import KnownLeader, QuorumLeader
 from .metadata_batches import QuorumVoters
 from .metadata_log import Loaded, QuorumLog
 from .metadata_opening import open_log
 from .metadata_snapshots import SnapshotId
-from .single_voter import leaving, take_over
+from .quorum_membership import QuorumMembership
+from .single_voter_start import leaving, take_over
 from .snapshotting import Snapshotting
 
 if TYPE_CHECKING:

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...metadata.delta import MetadataDelta
+from ...metadata.internal_topics import CLUSTER_METADATA_TOPIC
 from ...metadata.transactions import MetadataTransactions
 from ...protocol.codec import MalformedMessage
 from ...protocol.records.control import ControlRecord, encode_control_batch
 from ...protocol.records.errors import BatchError
 from ...protocol.schema import Message
+from ...protocol.uuids import METADATA_TOPIC_ID
 from ...replication.quorum.log import SnapshotId as RaftEnd
 from ...storage.files.modes import restrict, restrict_files
 from ...storage.files.partition_metadata import CorruptPartitionMetadata, read_topic_id, write_topic_id
@@ -40,10 +42,7 @@ if TYPE_CHECKING:
     from ..config.broker_config import BrokerConfig
 
 log = logging.getLogger("odradek.quorum")
-TOPIC = "__cluster_metadata"
-#: The topic id that all clusters share (KIP-516).
-TOPIC_ID = bytes(15) + b"\x01"
-DIRECTORY_NAME = f"{TOPIC}-0"
+DIRECTORY_NAME = f"{CLUSTER_METADATA_TOPIC}-0"
 _READ_BYTES = 1 << 20
 #: Records that one step of a load replays: 0.1 ms.
 _RECORDS_A_STEP = 16
@@ -84,7 +83,7 @@ class QuorumLog:
         newest = self.snapshots[-1].end_offset if self.snapshots else 0
         self.log = Log.open(
             directory,
-            TOPIC,
+            CLUSTER_METADATA_TOPIC,
             0,
             _log_config(config),
             now_ms=now_ms,
@@ -116,8 +115,8 @@ class QuorumLog:
         except CorruptPartitionMetadata as error:
             log.warning("%s: %s; rewritten", self.directory, error)
             topic_id = None
-        if topic_id != TOPIC_ID:
-            write_topic_id(str(self.directory), TOPIC_ID)
+        if topic_id != METADATA_TOPIC_ID:
+            write_topic_id(str(self.directory), METADATA_TOPIC_ID)
 
     @property
     def end(self) -> RaftEnd:

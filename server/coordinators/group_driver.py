@@ -16,8 +16,8 @@ from ..runtime.late_imports import GROUP_MODULES, LateImports, is_loaded
 from .coordinator_driver import DYNAMIC_PREFIX, GROUP_RECORD_OVERHEAD_BYTES, HAND_OVER_S, CoordinatorDriver
 
 if TYPE_CHECKING:
+    from ...coordinator.groups.group_counters import GroupCounters
     from ...coordinator.groups.kinds import Kinds
-    from ...coordinator.groups.state import GroupCounters
     from ...coordinator.groups_config import GroupsConfig
     from ...metadata.delta import MetadataDelta, Part
     from ...metadata.image import MetadataImage
@@ -71,7 +71,7 @@ class GroupDriver(CoordinatorDriver["GroupShardDriver"]):
 
     @cached_property
     def counters(self) -> GroupCounters:
-        from ...coordinator.groups.state import GroupCounters
+        from ...coordinator.groups.group_counters import GroupCounters
 
         return GroupCounters()
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from ...coordinator.groups.classic.kind import CLASSIC
 from ...coordinator.groups.consumer.kind import CONSUMER
 from ...coordinator.groups.kinds import Kinds
-from ...coordinator.groups.state import Kind
+from ...coordinator.groups.shard_state import Kind
 
 
 def broker_kinds() -> Kinds:

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ...coordinator.groups.group_counters import GroupCounters
 from ...coordinator.groups.kinds import Kinds
 from ...coordinator.groups.offsets_topic_records import encode_record
 from ...coordinator.groups.shard import GroupShard, error_response
 from ...coordinator.groups.shard_loader import ShardLoader
-from ...coordinator.groups.state import GroupCounters
 from ...coordinator.groups_config import GroupsConfig
 from ...coordinator.result import GroupRequest, MetadataChanged, TopicsDeleted
 from ...protocol.records.compression import Compression

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections import Counter
 
 from ...metadata.acls import Operation, ResourceType
+from ...metadata.internal_topics import CLUSTER_METADATA_TOPIC
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from ...replication.controller import topics
-from ...replication.controller.topic_names import CLUSTER_METADATA_TOPIC
 from ..access.authorization.requirements import Checked, Deciding, Split, without
 from ..access.authorization.sessions import AuthorizationSession
 from ..controller.request_places import ACTIVE_CONTROLLER

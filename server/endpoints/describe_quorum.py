@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...metadata.acls import Operation
+from ...metadata.internal_topics import CLUSTER_METADATA_TOPIC
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.describe_quorum import (
     DescribeQuorumPartitionResponse,
@@ -22,7 +23,6 @@ from ...protocol.messages.describe_quorum import (
 )
 from ...protocol.uuids import ZERO_UUID
 from ..access.authorization.usual_requirements import IN_GENERAL_WORDS, on_cluster
-from ..controller.metadata_log import TOPIC
 from ..controller.request_places import QUORUM_LEADER, ask_leader
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
@@ -61,7 +61,9 @@ def _not_the_leader(leader_id: int, epoch: int) -> DescribeQuorumResponse:
     said = DescribeQuorumPartitionResponse(
         partition_index=0, error_code=error, error_message=_NOT_LEADER, leader_id=leader_id, leader_epoch=epoch
     )
-    return DescribeQuorumResponse(topics=[DescribeQuorumTopicResponse(topic_name=TOPIC, partitions=[said])])
+    return DescribeQuorumResponse(
+        topics=[DescribeQuorumTopicResponse(topic_name=CLUSTER_METADATA_TOPIC, partitions=[said])]
+    )
 
 
 def _led_here(
@@ -101,7 +103,7 @@ def _led_here(
         )
         for voter in replica.voter_set.voters.values()
     ]
-    topic = DescribeQuorumTopicResponse(topic_name=TOPIC, partitions=[partition])
+    topic = DescribeQuorumTopicResponse(topic_name=CLUSTER_METADATA_TOPIC, partitions=[partition])
     return DescribeQuorumResponse(error_message="", topics=[topic], nodes=nodes)
 
 
@@ -130,7 +132,7 @@ def _is_live(observer: QuorumReplicaState, now_ms: int) -> bool:
 
 def _alone(services: NodeServices, call: Call[DescribeQuorumRequest]) -> DescribeQuorumResponse:
     """A quorum of one is its leader: it has caught up with itself at the time of the response."""
-    topic = DescribeQuorumTopicResponse(topic_name=TOPIC, partitions=[_partition(services, call)])
+    topic = DescribeQuorumTopicResponse(topic_name=CLUSTER_METADATA_TOPIC, partitions=[_partition(services, call)])
     nodes = [
         QuorumNode(
             node_id=voter.voter_id,
@@ -146,7 +148,7 @@ def _is_of_the_quorum(request: DescribeQuorumRequest) -> bool:
     asked = [
         (topic.topic_name, partition.partition_index) for topic in request.topics for partition in topic.partitions
     ]
-    return asked == [(TOPIC, 0)] and len(request.topics) == 1
+    return asked == [(CLUSTER_METADATA_TOPIC, 0)] and len(request.topics) == 1
 
 
 def _unknown(request: DescribeQuorumRequest) -> list[DescribeQuorumTopicResponse]:

@@ -56,7 +56,10 @@ def handle(services: Services, call: Call[FetchRequest]) -> FetchResponse | None
         context = path.sessions.open_at_once(request, call.version, path.clock.now_ms(), call.connection)
     if isinstance(context, ErrorCode):
         return FetchResponse(error_code=context)
-    if len(context.partitions) > LARGE_FETCH and (path.authorization is not None or _looks_at_many(context)):
+    if len(context.partitions) > LARGE_FETCH and (
+        _looks_at_many(context)
+        or not (is_follower or path.authorization is None or path.authorization.is_quick(context))
+    ):
         from ..fetch.fetch_opening import fetch
 
         fetch(path, call, context, is_follower=is_follower)

@@ -12,7 +12,7 @@ import struct
 from itertools import islice
 from typing import cast
 
-from ...coordinator.groups.state import KeptListing
+from ...coordinator.groups.kept_listing import KeptListing
 from ...metadata.acls import CLUSTER_NAME, Operation, ResourceType
 from ...protocol.codec import stepwise_element_encoder
 from ...protocol.encoded_runs import EncodedRuns

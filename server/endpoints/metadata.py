@@ -44,7 +44,8 @@ from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..network.response_size import PLAIN_RESPONSE_ITEMS
 from ..network.work_in_turns import work_in_turns
-from ..runtime.sliced_work import SeenValues, Steps, in_order
+from ..runtime.parted_set import PartedSet
+from ..runtime.sliced_work import Steps, in_order
 
 if TYPE_CHECKING:
     from ..controller.stopped_brokers import StoppedBrokers
@@ -110,7 +111,8 @@ class _Wanted:
         if self.error is not None:
             return
         error = yield from _validation_error(self.request, version)
-        topics, seen = self.request.topics, SeenValues()
+        topics = self.request.topics
+        seen: PartedSet[str | bytes] = PartedSet()
         for number, topic in enumerate(topics or () if not error else ()):
             if topic.topic_id != ZERO_UUID:
                 if seen.add(topic.topic_id):

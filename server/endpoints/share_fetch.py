@@ -52,7 +52,8 @@ def _without_session(
     if error is not ErrorCode.SHARE_SESSION_LIMIT_REACHED or request.max_wait_ms <= 0:
         return response
     # A client that gets this error at once retries at once.
-    services.clock.call_at(call.now_ms + request.max_wait_ms, partial(call.reply, response))
+    timer = services.clock.call_at(call.now_ms + request.max_wait_ms, partial(call.reply, response))
+    call.on_departure = timer.cancel
     return None
 
 

@@ -122,7 +122,7 @@ class EncodedFetch(LargeFetch):
                     counters = hosted.counters
                     is_stable = hosted.last_stable_offset == wanted.fetch_offset
                     if not (is_stable and remember(asked, content, wanted, hosted)):
-                        self._seen.append((hosted, hosted.log.log_end_offset))
+                        self._watch_partition(hosted)
                 if run is None:
                     assert counters is not None, "of a partition that is here"
                     run = quiet[topic] = QuietPartitions(counters)

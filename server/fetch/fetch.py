@@ -32,6 +32,7 @@ from ...storage.segments.damage import OffsetDamaged, SegmentSuspected
 from ..network.no_request import NO_REQUEST
 from ..partitions.page_cache import MOST_CROWDED_BYTES, NotInPageCache
 from ..partitions.parked_fetch import ParkedFetch
+from ..runtime.sliced_work import run_to_completion
 from .damaged_reads import MOST_INSPECTIONS, Inspection, piece_of, waits_for_healing
 from .fetch_response import (
     NO_EPOCH,
@@ -130,9 +131,9 @@ class Fetch(ParkedFetch):
             denied = context.denied
             if denied is None:
                 denied = path.authorization.denied(call, context, is_follower=self._replica_id >= 0)
+                if context.session is not None and self._replica_id < 0:
+                    run_to_completion(context.session.deny_in_steps(denied))
             self._denied = denied
-            if context.session is not None and self._replica_id < 0:
-                context.session.deny(self._denied)
         self._missing_bytes = 0
         #: Reads of the remote store; None while there are none.
         self._remote: RemoteReads | None = None
@@ -154,6 +155,7 @@ class Fetch(ParkedFetch):
             # The response may be large: none is begun behind it before it is sent.
             call.hold_connection()
             call.request = NO_REQUEST
+            call.on_departure = self.on_state_changed
             if not self._is_warming:
                 self._watch()
                 self._waits.deadlines.add(self, self._max_wait_ms)
@@ -205,8 +207,7 @@ class Fetch(ParkedFetch):
             if self._remote is not None and self._remote.is_pending:
                 self._wait_for_remote()
                 return None
-            awaits_quota = self._remote is not None and self._awaits_quota(found_bytes)
-            is_enough = found_bytes >= self._min_bytes and not awaits_quota
+            is_enough = found_bytes >= self._min_bytes and (self._remote is None or not self._awaits_quota(found_bytes))
             is_due = has_error or is_enough or self._max_wait_ms <= 0 or not self._context.partitions
             if is_due or self._is_last:
                 return self._respond(found)
@@ -216,7 +217,7 @@ class Fetch(ParkedFetch):
         except Inspection as wanted:
             self._inspect(wanted)
             return None
-        self._missing_bytes = self._min_bytes - found_bytes
+        self._wait_for_more(self._min_bytes - found_bytes)
         return None
 
     def _awaits_quota(self, found_bytes: int) -> bool:
@@ -225,8 +226,12 @@ class Fetch(ParkedFetch):
         again at once (KIP-956).
         """
         assert self._remote is not None, "nothing is read from the store"
-        self._remote.retry_when_allowed(self._quota_allows)
         return self._remote.throttled_ms > 0 and not found_bytes
+
+    def _wait_for_more(self, missing_bytes: int) -> None:
+        self._missing_bytes = missing_bytes
+        if self._remote is not None:
+            self._remote.retry_when_allowed(self._quota_allows)
 
     def _quota_allows(self) -> None:
         """The quota of reads may allow more."""

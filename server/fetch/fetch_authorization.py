@@ -7,6 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from ...metadata.acls import Operation, ResourceType
+from ..runtime.parted_set import PartedSet
 from ..runtime.sliced_work import run_to_completion
 from .fetched_partition import Topic
 
@@ -61,8 +62,9 @@ class FetchAuthorization:
                 if self._authorizer.session(call).allows_on_cluster(Operation.CLUSTER_ACTION)
                 else _ALL_DENIED
             )
-        denied: set[Topic] = set()
-        counted = iter(list((yield from context.topics_in_steps()).items()))
+        denied: PartedSet[Topic] = PartedSet()
+        version = self._authorizer.version
+        counted = iter((yield from context.topics_in_steps()))
         while some := list(islice(counted, _DECIDED_AT_ONCE)):
             session = self._authorizer.session(call)  # between two steps it may be of another request
             for topic, count in some:
@@ -70,7 +72,22 @@ class FetchAuthorization:
                 if name is not None and not session.allows(Operation.READ, ResourceType.TOPIC, name, count=count):
                     denied.add(topic)
             yield
+        if context.session is not None:
+            context.session.decided_version = version
         return denied
+
+    def is_quick(self, context: FetchContext) -> bool:
+        """Returns whether it takes less than a step to decide about the topics of a session: they are few, and the rules are
+        those of its last request, so that no idle partition changes.
+        """
+        session = context.session
+        return (
+            session is not None
+            and session.topics is not None
+            and len(session.topics) <= _DECIDED_AT_ONCE
+            and session.decided_version == self._authorizer.version
+            and self._authorizer.keeps_decisions
+        )
 
     def _name_of(self, topic_id: bytes) -> str | None:
         found = self._metadata.image.topic_by_id(topic_id)

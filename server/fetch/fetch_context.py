@@ -7,6 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from .fetch_session import FINAL_EPOCH
+from .topic_counts import TopicCounts
 
 if TYPE_CHECKING:
     from ..runtime.sliced_work import Steps
@@ -46,7 +47,7 @@ class FetchContext:
         opens_session: bool = False,
         uses_topic_ids: bool = False,
         absent: int = 0,
-        topic_counts: dict[Topic, int] | None = None,
+        topic_counts: TopicCounts | None = None,
     ) -> None:
         self.partitions = partitions
         self._topic_counts = topic_counts
@@ -59,17 +60,18 @@ class FetchContext:
         #: The epoch that the session must still have when the response is made: else another request overtook this one.
         self.epoch = session.epoch if session is not None else FINAL_EPOCH
 
-    def topics_in_steps(self) -> Steps[dict[Topic, int]]:
+    def topics_in_steps(self) -> Steps[TopicCounts]:
         """Counts the partitions of each topic, some in each step. A session counts them when it has others."""
         session = self.session
         known = session.topics if session is not None and session.topics is not None else self._topic_counts
         if known is not None:
             return known
-        counts: dict[Topic, int] = {}
-        keys = iter(list(self.partitions))
+        counts = TopicCounts()
+        # Those of a session may change between two steps.
+        keys = iter(self.partitions if session is None else list(self.partitions))
         while some := list(islice(keys, _COUNTED_AT_ONCE)):
             for topic, _ in some:
-                counts[topic] = counts.get(topic, 0) + 1
+                counts.add(topic)
             yield
         if session is not None:
             session.topics = counts

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...protocol.encoded_fetch import EncodedPartitions
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.fetch import FetchResponse
 from ..network.response_size import PLAIN_RESPONSE_ITEMS
+from ..network.sliced_responses import released
 from ..network.work_in_turns import work_in_turns
 from .encoded_fetch import EncodedFetch
 from .fetch import READ_COMMITTED
@@ -18,10 +19,12 @@ from .fetch_sessions import WITH_TOPIC_IDS
 from .follower_fetch import FollowerFetch
 from .large_fetch import LargeFetch
 from .quiet_partitions import WITH_LOG_START
+from .topic_counts import TopicCounts
 
 if TYPE_CHECKING:
     from ...protocol.messages.fetch import FetchRequest
     from ..network.call import Call
+    from ..runtime.sliced_work import Steps
     from .fetch_memories import FetchMemories
     from .fetch_path import FetchPath
     from .fetched_partition import Topic
@@ -39,35 +42,53 @@ def open_and_fetch(path: FetchPath, call: Call[FetchRequest], *, is_follower: bo
         else:
             fetch(path, call, context, is_follower=is_follower)
 
-    opening = path.sessions.open(call.request, call.version, path.clock.now_ms(), call.connection)
-    work_in_turns(call, opening, opened)
+    work_in_turns(call, _open(path, call), opened)
+
+
+def _open(path: FetchPath, call: Call[FetchRequest]) -> Steps[FetchContext | ErrorCode]:
+    """Opens the context of a request, and frees the topics that it names: to free 100,000 at once takes 15 ms."""
+    request = call.request
+    context = yield from path.sessions.open(request, call.version, path.clock.now_ms(), call.connection)
+    for topic in request.topics:
+        if isinstance(topic.partitions, EncodedPartitions):  # of at most MOST_TOPICS
+            topic.partitions = []
+        yield
+    yield from released(request, ("topics", "partitions"))
+    yield from released(request, ("forgotten_topics_data", "partitions"))
+    return context
 
 
 def fetch(path: FetchPath, call: Call[FetchRequest], context: FetchContext, *, is_follower: bool) -> None:
     if is_follower:
         call.exempt()
     kind = LargeFollowerFetch if is_follower else LargeFetch
-    _decide(path, call, context, lambda: kind(path, call, context).start(), is_follower=is_follower)
+
+    def start() -> None:
+        kind(path, call, context).start()
+
+    _decide(path, call, context, start, is_follower=is_follower)
 
 
 def _decide(
     path: FetchPath,
     call: Call[FetchRequest],
     context: FetchContext,
-    decided: Callable[[], object],
+    decided: Callable[[], None],
     *,
     is_follower: bool = False,
 ) -> None:
     """Decides in slices which topics the client may read, then calls `decided`."""
-    if path.authorization is None:
+    authorization = path.authorization
+    if authorization is None:
         decided()
         return
 
-    def note(denied: Set[Topic]) -> None:
-        context.denied = denied
-        decided()
+    def decide() -> Steps[None]:
+        denied = context.denied = yield from authorization.denied_in_steps(call, context, is_follower=is_follower)
+        if context.session is not None and not is_follower:
+            yield from context.session.deny_in_steps(denied)
 
-    work_in_turns(call, path.authorization.denied_in_steps(call, context, is_follower=is_follower), note)
+    work_in_turns(call, decide(), lambda _: decided())
 
 
 class LargeFollowerFetch(LargeFetch, FollowerFetch):
@@ -104,8 +125,15 @@ def _fetch_remembered(path: FetchPath, call: Call[FetchRequest], memories: Fetch
     topics: dict[Topic, Any] = {}
     for topic in request.topics:
         topics[topic.topic_id if uses_ids else topic.topic], topic.partitions = topic.partitions, []
-    counts = {topic: len(partitions) for topic, partitions in topics.items()}
+    counts, named = TopicCounts(), 0
+    for name, partitions in topics.items():
+        counts.add(name, len(partitions))
+        named += len(partitions)
     context = FetchContext({}, uses_topic_ids=uses_ids, topic_counts=counts)
     kind = (call.version, request.isolation_level == READ_COMMITTED)
-    memory = memories.begin(call.connection, kind, sum(counts.values()))
-    _decide(path, call, context, lambda: EncodedFetch(path, call, context, topics, memories, memory).start())
+    memory = memories.begin(call.connection, kind, named)
+
+    def start() -> None:
+        EncodedFetch(path, call, context, topics, memories, memory).start()
+
+    _decide(path, call, context, start)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Set
+from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
+from ..runtime.parted_set import equals_in_steps
 from .fetched_partition import FetchedPartition, PartitionKey, Topic, asked_partitions
 
 if TYPE_CHECKING:
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     from ..network.call import ClientConnection
     from ..partitions.hosted_partition import HostedPartition
     from ..runtime.sliced_work import Steps
+    from .topic_counts import TopicCounts
 
 INVALID_SESSION_ID = 0
 INITIAL_EPOCH = 0
@@ -23,6 +26,9 @@ IsHosted = Callable[[PartitionKey, bool], bool]
 #: A consumer's session of more partitions sets idle ones aside. To inspect one takes half a microsecond, to set one aside
 #: and make it active again two.
 INSPECTED_PARTITIONS = 100
+
+#: Idle partitions of which those that are denied now are made active in one step.
+_ACTIVATED_AT_ONCE = 100
 
 
 class SessionFetch(Protocol):
@@ -64,6 +70,7 @@ class FetchSession:
         "connection",
         "counted",
         "created_ms",
+        "decided_version",
         "denied",
         "epoch",
         "id",
@@ -104,8 +111,10 @@ class FetchSession:
         #: In a consumer's session: the other partitions, and the topics that its last request was denied.
         self.idle = IdlePartitions()
         self.denied: Set[Topic] = frozenset()
+        #: The version of the rules by which that was decided.
+        self.decided_version = -1
         #: The number of partitions of each topic; None until it is counted again.
-        self.topics: dict[Topic, int] | None = None
+        self.topics: TopicCounts | None = None
         #: The fetch that waits; in a follower's session, the epoch of the broker that asks.
         self.parked: SessionFetch | None = None
         self.replica_epoch = -1
@@ -144,12 +153,17 @@ class FetchSession:
             idle.end()
         self.active_partitions[partition.key] = partition
 
-    def deny(self, denied: Set[Topic]) -> None:
+    def deny_in_steps(self, denied: Set[Topic]) -> Steps[None]:
         """Takes the topics that the client may not read now; their partitions are inspected, since they have errors."""
-        if denied != self.denied:
-            self.denied = denied
-            for key in [key for key in self.idle if key[0] in denied]:
-                self.activate(self.partitions[key])
+        if (yield from equals_in_steps(denied, self.denied)):
+            return
+        self.denied = denied
+        idle = iter(list(self.idle))
+        while some := list(islice(idle, _ACTIVATED_AT_ONCE)):
+            for key in some:
+                if key[0] in denied and key in self.idle:
+                    self.activate(self.partitions[key])
+            yield
 
     def inspect_only_active(self) -> None:
         """From now on sets idle partitions aside, if there are many."""

@@ -22,6 +22,8 @@ from ..network.response_size import PLAIN_RESPONSE_ITEMS, arrays_of, is_large
 from ..network.sliced_responses import reply_in_slices
 from ..network.work_in_turns import work_in_turns
 from ..partitions.page_cache import NotInPageCache
+from ..runtime.parted_set import PartedSet
+from ..runtime.turns import FREED_AT_ONCE
 from .damaged_reads import Inspection, check_readable
 from .fetch import Fetch
 from .fetch_session import INVALID_SESSION_ID
@@ -41,15 +43,21 @@ _PARTITIONS = ("responses", "partitions")
 
 
 class LargeFetch(Fetch):
-    __slots__ = ("_activations", "_chunk", "_is_attempting", "_packer", "_quiet", "_seen")
+    __slots__ = (
+        "_activations", "_chunk", "_grown_bytes", "_is_attempting", "_is_changed", "_may_wait", "_packer", "_quiet",
+        "_watched",
+    )  # fmt: skip
 
     def start(self) -> FetchResponse | None:
         self._call.hold_connection()
         self._call.request = NO_REQUEST
+        self._call.on_departure = self._departed
         #: The partitions that are looked at now.
         self._chunk: list[FetchedPartition] = []
-        #: Partitions that were looked at, each with its end then.
-        self._seen: list[tuple[HostedPartition, int]] = []
+        #: Partitions that were looked at, and are watched since then.
+        self._watched: list[HostedPartition] = []
+        #: What has come of them during the attempt: bytes, and other changes.
+        self._grown_bytes, self._is_changed = 0, False
         #: By topic, for each step: the partitions that are encoded already. None of them where there is no packer.
         self._quiet: list[dict[Topic, QuietPartitions]] = []
         self._packer = packer(self._version, isolated=self._isolated) if self._encodes_quiet() else None
@@ -58,6 +66,8 @@ class LargeFetch(Fetch):
 
     def _begin(self) -> None:
         self._is_attempting = True
+        self._grown_bytes, self._is_changed = 0, False
+        self._may_wait = self._max_wait_ms > 0 and not self._is_last
         self._activations = self._activation_count()
         work_in_turns(self._call, self._attempt_in_steps(), self._attempted)
 
@@ -71,19 +81,65 @@ class LargeFetch(Fetch):
         else:
             self._begin()
 
+    def on_bytes_available(self, size: int) -> None:
+        if self._is_attempting:
+            self._grown_bytes += size
+        else:
+            super().on_bytes_available(size)
+
+    def on_state_changed(self) -> None:
+        if self._is_attempting:
+            self._is_changed = True
+        else:
+            super().on_state_changed()
+
+    def watch_too(self, hosted: HostedPartition) -> None:
+        self._watch_partition(hosted)
+
+    def _watch_partition(self, hosted: HostedPartition) -> None:
+        """Watches a partition in the step that looks at it, so that no change between two steps is missed."""
+        if self._may_wait:
+            self._watchers_of(hosted)[self] = None
+            self._watched.append(hosted)
+
+    def _watch(self) -> None:
+        """Waits for partitions of its session that are idle: the others are watched since they were looked at."""
+        session = self._context.session
+        if session is not None:
+            session.parked = self
+
+    def _unwatch(self) -> None:
+        self._hosts, self._watched = self._watched, []
+        super()._unwatch()
+
+    def _unwatch_in_steps(self) -> Steps[None]:
+        while some := self._watched[-FREED_AT_ONCE:]:
+            del self._watched[-FREED_AT_ONCE:]
+            for hosted in some:
+                self._watchers_of(hosted).pop(self, None)
+            yield
+
+    def _departed(self) -> None:
+        """The connection has ended. An attempt that is under way ends with its next step."""
+        self._unwatch()
+        self._waits.deadlines.remove(self)
+        if self._remote is not None:
+            self._remote.release()
+
     def _quota_allows(self) -> None:
         if not self._is_attempting:
             super()._quota_allows()
 
     def expired(self) -> None:
         self._is_last = True
-        if not self._is_woken and not self._is_attempting:
+        if not self._is_woken and not self._is_attempting and not self._is_warming:
             self._continue()
 
     def _attempted(self, response: FetchResponse | None) -> None:
         call = self._call
         self._is_attempting = self._is_new = False
         if response is not None:
+            self._unwatch()
             self._waits.deadlines.remove(self)
             if self._remote is not None:
                 self._remote.release()
@@ -93,13 +149,19 @@ class LargeFetch(Fetch):
             else:
                 call.reply(response)
             if self._context.session is None:
-                call.connection.listener.shared.turns.free(self._context.partitions)
+                turns = call.connection.listener.shared.turns
+                turns.free(self._context.partitions)
+                if isinstance(self._denied, PartedSet) and len(self._denied) > FREED_AT_ONCE:
+                    turns.free_in_steps(self._denied.clear())
+        elif call.connection.closed:
+            self._departed()
         elif self._is_warming:
-            pass
+            self._unwatch()
         elif self._is_last or self._has_changed():
+            self._unwatch()
             self._begin()
         else:
-            self._hosts = [hosted for hosted, _ in self._seen]
+            self._missing_bytes -= self._grown_bytes
             self._watch()
             if self.deadline is None:
                 self._waits.deadlines.add(self, self._max_wait_ms)
@@ -123,30 +185,33 @@ class LargeFetch(Fetch):
         return 0 if session is None else session.activations
 
     def _has_changed(self) -> bool:
-        """Returns whether a partition has changed since it was looked at."""
-        is_grown = any(hosted.log.log_end_offset != end for hosted, end in self._seen)
-        return is_grown or self._activations != self._activation_count()
+        """Returns whether there may be a response since the partitions were looked at."""
+        is_enough = self._grown_bytes > 0 and self._grown_bytes >= self._missing_bytes
+        return is_enough or self._is_changed or self._activations != self._activation_count()
 
     def _wanted(self) -> Iterable[FetchedPartition]:
         return self._chunk
 
     def _attempt_in_steps(self) -> Steps[FetchResponse | None]:
         found: list[list[FetchResult]] = []
-        self._seen, self._quiet, found_bytes, has_error = [], [], 0, False
+        self._quiet, found_bytes, has_error = [], 0, False
         try:
             for chunk in self._chunks():
+                if self._call.connection.closed:
+                    self._unwatch()
+                    return None
                 self._chunk = chunk
                 left = max(0, self._max_bytes - found_bytes)
                 some, size, is_urgent = self._look(left, whole_first=not found_bytes)
-                self._seen += [(hosted, hosted.log.log_end_offset) for hosted in self._hosts]
+                for hosted in self._hosts:
+                    self._watch_partition(hosted)
                 found.append(some)
                 found_bytes, has_error = found_bytes + size, has_error or is_urgent
                 yield
             if self._remote is not None and self._remote.is_pending:
                 self._wait_for_remote()
                 return None
-            awaits_quota = self._remote is not None and self._awaits_quota(found_bytes)
-            is_enough = found_bytes >= self._min_bytes and not awaits_quota
+            is_enough = found_bytes >= self._min_bytes and (self._remote is None or not self._awaits_quota(found_bytes))
             is_due = has_error or is_enough or self._max_wait_ms <= 0
             if is_due or self._is_last:
                 return (yield from self._respond_in_steps(found))
@@ -156,7 +221,10 @@ class LargeFetch(Fetch):
         except Inspection as wanted:
             self._inspect(wanted)
             return None
-        self._missing_bytes = self._min_bytes - found_bytes
+        except Exception:
+            self._unwatch()
+            raise
+        self._wait_for_more(self._min_bytes - found_bytes)
         return None
 
     def _chunks(self) -> Iterator[list[FetchedPartition]]:
@@ -176,7 +244,7 @@ class LargeFetch(Fetch):
         find = self._finder()
         rest: list[FetchedPartition] = []
         quiet: dict[Topic, QuietPartitions] = {}
-        seen, topic = self._seen, None
+        topic = None
         for wanted in chunk:
             hosted = find(wanted.key)
             content = None if hosted is None else self._quiet_content(hosted, wanted)
@@ -187,7 +255,7 @@ class LargeFetch(Fetch):
                 topic = wanted.key[0]
                 run = quiet.setdefault(topic, QuietPartitions(hosted.counters))
                 add = run.contents.append
-            seen.append((hosted, hosted.log.log_end_offset))
+            self._watch_partition(hosted)
             add(content)
         self._quiet.append(quiet)
         return rest
@@ -217,6 +285,7 @@ class LargeFetch(Fetch):
 
     def _respond_in_steps(self, chunks: list[list[FetchResult]]) -> Steps[FetchResponse]:
         yield from self._check_in_steps(chunks)
+        yield from self._unwatch_in_steps()
         context = self._context
         whole = FetchResponse(session_id=INVALID_SESSION_ID)
         nodes: dict[int, NodeEndpoint] = {}

@@ -161,6 +161,14 @@ class ClientConnection(Protocol):
     def unsent_bytes(self) -> int:
         """Bytes of responses that wait for the peer."""
 
+    @property
+    def stuck_bytes(self) -> int:
+        """Bytes of responses that wait for those of earlier requests."""
+
+    @property
+    def taken_bytes(self) -> int:
+        """Bytes of responses that the peer has taken since the connection was opened."""
+
     def drop_for(self, reason: str) -> None:
         """Closes the connection for a fault of the peer, with all that waits for it."""
 
@@ -299,6 +307,7 @@ class Call(Generic[CallRequest]):
         "has_failed",
         "is_parked",
         "observer",
+        "on_departure",
         "pieces",
         "request",
         "route",
@@ -320,6 +329,8 @@ class Call(Generic[CallRequest]):
         self.client: ClientIdentity = connection
         #: Times it, records its cost, logs it, or takes its response; None for most calls.
         self.observer: Observer | None = None
+        #: Called if the connection ends before the response: what waits for something then ends its wait.
+        self.on_departure: Callable[[], object] | None = None
         self.api = route.api
         self.version = route.version
         self.correlation_id = correlation_id

@@ -74,11 +74,12 @@ MUTED = "muted"
 
 class Connection(asyncio.BufferedProtocol):
     __slots__ = (
-        "_buffer", "_filled", "_holds", "_muted_until_s", "_needed", "_out", "_out_bytes", "_peer_reads", "_reading",
-        "_receiving", "_requests", "_sender", "_stuck_bytes", "_taking", "_transfers", "_transport", "_unmuting", "active",
-        "authorization", "calls", "client_host", "client_id", "client_id_bytes", "closed", "counted_as", "dispatcher",
-        "has_asked", "is_token_authenticated", "listener", "listener_name", "max_frame_bytes", "meters", "opened_s",
-        "principal", "rejected_batches", "remote_address", "sasl_gate", "software", "takes_descriptor",
+        "_buffer", "_filled", "_handed_bytes", "_holds", "_muted_until_s", "_needed", "_out", "_out_bytes", "_peer_reads",
+        "_reading", "_receiving", "_requests", "_sender", "_stuck_bytes", "_taking", "_transfers", "_transport",
+        "_unmuting", "active", "authorization", "calls", "client_host", "client_id", "client_id_bytes", "closed",
+        "counted_as", "dispatcher", "has_asked", "is_token_authenticated", "listener", "listener_name", "max_frame_bytes",
+        "meters", "opened_s", "principal", "rejected_batches", "remote_address", "sasl_gate", "software",
+        "takes_descriptor",
     )  # fmt: skip
 
     def __init__(self, listener: Listening) -> None:
@@ -125,6 +126,8 @@ class Connection(asyncio.BufferedProtocol):
         self._out_bytes = 0
         #: Bytes of the responses in `calls`, which are done or behind one that is not.
         self._stuck_bytes = 0
+        #: Bytes of the responses that the transport or the sender was given.
+        self._handed_bytes = 0
         self._taking = False
         self._reading = True
         self._peer_reads = True
@@ -143,8 +146,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
+        unanswered = list(self.calls)
         self.calls.clear()
         self._out.clear()
+        self._stuck_bytes = self._out_bytes = 0
         if self._buffer is not None:
             self._release_buffer()
         self._receiving.forget(self)
@@ -153,6 +158,9 @@ class Connection(asyncio.BufferedProtocol):
             self._sender.close()
             self._sender = None
         self.listener.lost(self)
+        for call in unanswered:
+            if call.on_departure is not None:
+                call.on_departure()
 
     def eof_received(self) -> bool:
         self.handle_waiting()  # a client may send a request, as LeaveGroup, and close without its response
@@ -421,6 +429,7 @@ class Connection(asyncio.BufferedProtocol):
         if not out:
             return
         self._out, self._out_bytes = [], 0
+        self._handed_bytes += size
         if size <= JOINED_RESPONSE_BYTES and (self._sender is None or not self._sender.is_busy):
             self._transport.write(b"".join(out))
         else:
@@ -523,6 +532,16 @@ class Connection(asyncio.BufferedProtocol):
         """Bytes of responses that wait for the peer to read."""
         unsent = self._sender.unsent_bytes if self._sender is not None else 0
         return unsent + self._transport.get_write_buffer_size()
+
+    @property
+    def stuck_bytes(self) -> int:
+        """Bytes of responses that wait for those of earlier requests."""
+        return self._out_bytes + self._stuck_bytes
+
+    @property
+    def taken_bytes(self) -> int:
+        """Bytes of responses that the peer has taken since the connection was opened."""
+        return self._handed_bytes - self.unsent_bytes
 
     @property
     def waits_for_us(self) -> bool:

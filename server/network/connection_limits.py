@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ...metadata.configs import connection_overrides
+from ..config.listener_prefix import listener_prefix
 
 if TYPE_CHECKING:
     from ..config.broker_config import BrokerConfig
@@ -75,7 +76,7 @@ class ConnectionLimits:
 
     def _of(self, listener: str, key: str) -> int:
         """The key's value for this listener alone; no limit when it has none."""
-        prefixed = f"listener.name.{listener.lower()}.{key}"
+        prefixed = listener_prefix(listener) + key
         if not self._config.is_set(prefixed):
             return _UNLIMITED
         value = self._config.value_of(prefixed)

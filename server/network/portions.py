@@ -19,7 +19,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
 from ...protocol.schema import Message, Request
-from ..runtime.sliced_work import SeenValues
+from ..runtime.parted_set import PartedSet
 
 EACH, ONCE, TOGETHER = range(3)
 
@@ -73,10 +73,10 @@ def portions(request: Request, portioning: Portioning, size: Callable[[], int]) 
 
     `request` stays as it is.
     """
-    repeated: set[Hashable] = set()
+    repeated: PartedSet[Hashable] = PartedSet()
     if portioning.repeats == TOGETHER:
         repeated = yield from _repeated(request, portioning)
-    seen = SeenValues()
+    seen: PartedSet[Hashable] = PartedSet()
     cut = _Cut(request, portioning.asked)
     place: Ancestors | None = None
     identities: tuple[frozenset[Hashable], ...] = ()
@@ -100,9 +100,9 @@ def portions(request: Request, portioning: Portioning, size: Callable[[], int]) 
         yield cut.taken()
 
 
-def _repeated(request: Message, portioning: Portioning) -> Generator[None, None, set[Hashable]]:
-    seen = SeenValues()
-    repeated: set[Hashable] = set()
+def _repeated(request: Message, portioning: Portioning) -> Generator[None, None, PartedSet[Hashable]]:
+    seen: PartedSet[Hashable] = PartedSet()
+    repeated: PartedSet[Hashable] = PartedSet()
     place: Ancestors | None = None
     identities: tuple[frozenset[Hashable], ...] = ()
     for ancestors, item in _walk(request, portioning.asked, ()):

@@ -37,9 +37,12 @@ def work_in_turns(
 ) -> None:
     """Has a handler's own work done: its first slice now, the rest in turns. `done` gets what comes of it.
 
+    `done` may begin more work. All of it together has one slice in a turn.
+
     `failed`: called with what a later slice raises, in place of the usual response to a bug.
     """
-    end = run_slice(steps, call.connection.listener.shared.turns.clock, most_steps=sys.maxsize)
+    turns = call.connection.listener.shared.turns
+    end = run_slice(steps, turns.clock, turns.slice_end_s(), sys.maxsize)
     if isinstance(end, Done):
         done(end.result)
         return

@@ -28,24 +28,24 @@ from ...protocol.messages.share_state_reads import ReadStateData, ReadStateParti
 from ..coordinators.persister_requests import ASKER
 from ..coordinators.scatter_and_gather import gather
 from ..runtime.sliced_work import in_slices
-from .records_ends import local_records_ends, remote_records_ends
+from .remote_records_ends import remote_records_ends
 
 if TYPE_CHECKING:
     from ...admin.markers import Gap
     from ...coordinator.groups.committed_offsets import CommittedOffset
+    from ...coordinator.groups.group import Group
     from ...coordinator.groups.share.persister_requests import KnownPartitions
-    from ...coordinator.groups.state import Group
     from ...metadata.image import MetadataImage, TopicPartition
     from ...protocol.messages.read_share_group_state_summary import ReadShareGroupStateSummaryResponse
     from ...protocol.schema import ResponseCallback
     from ..runtime.sliced_work import Steps
     from ..services import Services
     from ..share.latest_offsets import Ends
-    from .records_ends import RecordsEnds
+    from .local_records_ends import LocalRecordsEnds, RecordsEnds
 
 T = TypeVar("T")
 LIMIT_KEY: Final = "odradek.metrics.lag.series"
-#: A scrape waits no longer for coordinators and leaders on other brokers.
+#: A scrape waits no longer for coordinators, for leaders on other brokers, and for the disk.
 WAIT_S = 1.0
 _CLASSIC = "classic"
 _SHARE = "share"
@@ -67,7 +67,7 @@ def _by_lag(lag_and_position: tuple[int, GroupPosition]) -> tuple[int, str, Topi
     return lag, at.group, at.place
 
 
-async def group_lag(services: Services) -> list[Metric]:
+async def group_lag(services: Services, local: LocalRecordsEnds) -> list[Metric]:
     """Returns the families of lag, now."""
     positions, share_groups = await in_slices(_committed(services))
     positions += await _within(partial(_of_share_groups, services, share_groups), [])
@@ -75,7 +75,8 @@ async def group_lag(services: Services) -> list[Metric]:
     begun = {one.place for one in positions if one.position.offset is not None}
     ends: Ends = await _within(partial(look_up, begun), {})
     gaps = await in_slices(_gaps(positions, ends))
-    records_ends = await local_records_ends(services, gaps) if gaps else {}
+    records_ends, cold = await local.cached(services.partitions.hosted, gaps)
+    records_ends |= await _within(partial(local.read, cold), {})
     if gaps.keys() - records_ends:
         records_ends |= await _within(partial(remote_records_ends, services, gaps), {})
     logs = partial(_log, services.metadata.image, ends, records_ends)

@@ -32,6 +32,7 @@ from ..services import Services
 from .families import families
 from .group_lag import group_lag
 from .health import body, not_ready
+from .local_records_ends import LocalRecordsEnds
 
 if TYPE_CHECKING:
     from ..runtime.node import Node
@@ -64,6 +65,7 @@ class ObservabilitySubsystem(Subsystem):
         self._config = node.config
         self._lines = node.lines
         self._pools = node.pools
+        self._local_records_ends = LocalRecordsEnds(node.pools.disk)
         self._acceptors: list[Acceptor] = []
         self._address = ("", 0)
         #: Connections that are open, the oldest first.
@@ -180,7 +182,7 @@ class ObservabilitySubsystem(Subsystem):
     async def _metrics(self, services: NodeServices, headers: list[str]) -> _Response:
         accepted = next((h.partition(":")[2].strip() for h in headers if h.lower().startswith("accept:")), "")
         encode, content_type = choose_encoder(accepted)
-        lag = await group_lag(services) if isinstance(services, Services) else []
+        lag = await group_lag(services, self._local_records_ends) if isinstance(services, Services) else []
         found = _Found([*families(services), *lag, *self._process.collect()])
         text: bytes = await self._pools.cpu.run(encode, found)
         return _Response("200 OK", content_type, text)

@@ -48,6 +48,9 @@ class RemotePort(Protocol):
     def throttled_ms(self) -> int:
         """Returns for how long the quota of reads allows none; 0: it does. A fetch asks before it begins a read."""
 
+    def fetch_throttled(self, wait_ms: int) -> None:
+        """Counts the time that a fetch waits for the quota of reads."""
+
     def lent_to(self, connection: Borrower) -> None:
         """Notes that a response with the result of a read is given to a connection: it has the memory until it is sent."""
 

@@ -68,6 +68,7 @@ class RemoteReads:
     def retry_when_allowed(self, retry: Callable[[], object]) -> None:
         """Calls `retry` once the quota may allow reads again, unless `release` comes before."""
         if self.throttled_ms and self._retry is None:
+            self._port.fetch_throttled(self.throttled_ms)
             self._retry = asyncio.get_running_loop().call_later(self.throttled_ms / 1000, self._try_again, retry)
 
     def _try_again(self, retry: Callable[[], object]) -> None:

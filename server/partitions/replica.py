@@ -20,7 +20,7 @@ from ...storage.log.unopened import UnopenedLog
 if TYPE_CHECKING:
     from ...protocol.records.errors import BatchError
     from ...replication.isr import IsrProposal
-    from ...replication.partition import Partition, PartitionRegistration
+    from ...replication.replica_role import PartitionRegistration, ReplicaRole
     from ...storage.directory import LogDirectory
     from ...storage.files.failures import LogDirectoryFailure
     from ...storage.log.log import Log
@@ -83,7 +83,7 @@ class Replica:
         self,
         topic_id: bytes,
         log: Log | UnopenedLog,
-        role: Partition,
+        role: ReplicaRole,
         directory: LogDirectory,
         rules: AppendRules,
         counters: TopicMetrics,

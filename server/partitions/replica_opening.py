@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...replication.isr import UNKNOWN_BROKER_EPOCH
-from ...replication.partition import Partition
+from ...replication.replica_role import ReplicaRole
 from .hosted_partition import HostedPartition
 from .replicas_on_disk import report_opening
 
@@ -118,7 +118,7 @@ class ReplicaOpening:
         settings, topic_id = self._settings.of(image, topic), image.topics.by_name[topic].id
         opened.config = settings.log_config  # it may have changed while a thread opened the log
         known = end if high_watermark >= end else max(opened.local_log_start_offset, high_watermark)
-        role = Partition(self._node_id, end, known)
+        role = ReplicaRole(self._node_id, end, known)
         counters = self._metrics.topic(topic)
         hosted = HostedPartition(topic_id, opened, role, directory, settings.rules, counters, self._pools)
         hosted.on_failure = self._partitions.directory_failed

@@ -12,7 +12,7 @@ import logging
 import threading
 from collections.abc import Callable, Hashable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ..runtime.lent_memory import Borrower, LentMemory
 
@@ -24,9 +24,25 @@ log = logging.getLogger("odradek.remote")
 BUFFER_BYTES: Final = "odradek.remote.fetch.buffer.bytes"
 #: So many reads have room at least: one takes this share of the budget at most, but for a batch that is larger.
 LEAST_READS = 8
-#: While reads wait, a peer takes at least so many bytes of its response in each such time, or is dropped.
+#: While reads wait, a peer takes at least so many bytes of its responses in each such time, or is dropped.
 CHECK_INTERVAL_S = 2.0
 LEAST_TAKEN_BYTES = 64 << 10
+#: While reads wait, a response waits no longer for those of earlier requests: clients wait as long (request.timeout.ms).
+MOST_STUCK_S = 30.0
+
+
+class _Seen(NamedTuple):
+    """A connection with a response of lent memory, at a check. `stuck_checks`: in how many checks in succession its
+    responses waited for those of earlier requests only.
+    """
+
+    taken_bytes: int
+    unsent_bytes: int
+    stuck_checks: int
+
+    @property
+    def is_idle(self) -> bool:
+        return not self.unsent_bytes and not self.stuck_checks
 
 
 class ReadBudget:
@@ -41,8 +57,8 @@ class ReadBudget:
         self.used_bytes = 0
         #: The reads that wait for room: size, and what begins each.
         self._waiting: dict[Hashable, tuple[int, Callable[[], object]]] = {}
-        #: Connections with responses of lent memory, and how much each had not sent at the last check.
-        self._borrowers: dict[Borrower, int | None] = {}
+        #: Connections with responses of lent memory, each as the last check has seen it.
+        self._borrowers: dict[Borrower, _Seen | None] = {}
         self._has_waited = False
         self._check: asyncio.TimerHandle | None = None
         #: Connections that were dropped.
@@ -117,22 +133,27 @@ class ReadBudget:
 
     def lent_to(self, borrower: Borrower) -> None:
         """Notes that a response with lent memory is given to a connection."""
-        self._borrowers[borrower] = None
+        seen = self._borrowers.get(borrower)
+        if seen is None or seen.is_idle:  # the response is in the making, and may be so at the next check
+            self._borrowers[borrower] = None
         if self._check is None:
             self._check = self._loop.call_later(CHECK_INTERVAL_S, self._check_borrowers)
 
     def _check_borrowers(self) -> None:
         has_waited, self._has_waited = self._has_waited or bool(self._waiting), False
         for borrower, before in list(self._borrowers.items()):
-            unsent = borrower.unsent_bytes
-            if not unsent:
+            seen = _seen(borrower, before)
+            self._borrowers[borrower] = seen
+            if before is None:
+                continue
+            # What was unsent at the last check is sent first: a response that came since then counts for nothing.
+            is_slow = seen.taken_bytes - before.taken_bytes < min(LEAST_TAKEN_BYTES, before.unsent_bytes)
+            if before.is_idle and seen.is_idle:
                 del self._borrowers[borrower]
-            elif has_waited and before is not None and before - unsent < LEAST_TAKEN_BYTES:
+            elif has_waited and (is_slow or seen.stuck_checks * CHECK_INTERVAL_S >= MOST_STUCK_S):
                 del self._borrowers[borrower]
                 self.dropped += 1
-                borrower.drop_for("it does not read records of the remote store, whose memory others wait for")
-            else:
-                self._borrowers[borrower] = unsent
+                borrower.drop_for("it does not take records of the remote store, whose memory others wait for")
         self._check = None
         if self._borrowers:
             self._check = self._loop.call_later(CHECK_INTERVAL_S, self._check_borrowers)
@@ -143,3 +164,10 @@ class ReadBudget:
         if self._check is not None:
             self._check.cancel()
             self._check = None
+
+
+def _seen(borrower: Borrower, before: _Seen | None) -> _Seen:
+    unsent = borrower.unsent_bytes
+    is_stuck = not unsent and borrower.stuck_bytes > 0
+    stuck_checks = 1 if before is None else before.stuck_checks + 1
+    return _Seen(borrower.taken_bytes, unsent, stuck_checks if is_stuck else 0)

@@ -86,9 +86,7 @@ class RemoteReader:
 
     def throttled_ms(self) -> int:
         """Returns how long reads wait for their quota; 0: they do not."""
-        wait_ms = self._work.fetch_quota.wait_ms(self._work.clock.now_ms())
-        self._work.counters.fetch_throttled_ms += wait_ms
-        return wait_ms
+        return self._work.fetch_quota.wait_ms(self._work.clock.now_ms())
 
     def read(
         self, remote: RemoteLog, offset: int, max_bytes: int, *, isolated: bool, done: Callable[[RemoteRecords], None]
@@ -124,6 +122,7 @@ class RemoteReader:
         """Has the read wait for its quota, then for memory."""
         wait_ms = self.throttled_ms()
         if wait_ms:
+            self._work.counters.fetch_throttled_ms += wait_ms
             asyncio.get_running_loop().call_later(wait_ms / 1000, self._await_quota, key, remote)
         elif not self._pending[key]:  # all requests have withdrawn
             del self._pending[key]

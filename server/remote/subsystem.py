@@ -265,6 +265,9 @@ class RemoteSubsystem(Subsystem):
     def throttled_ms(self) -> int:
         return self.reader.throttled_ms()
 
+    def fetch_throttled(self, wait_ms: int) -> None:
+        self.work.counters.fetch_throttled_ms += wait_ms
+
     def lent_to(self, connection: Borrower) -> None:
         self.reader.budget.lent_to(connection)
 

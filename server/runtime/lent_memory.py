@@ -41,5 +41,13 @@ class Borrower(Protocol):
     def unsent_bytes(self) -> int:
         """Bytes of responses that wait for the peer."""
 
+    @property
+    def stuck_bytes(self) -> int:
+        """Bytes of responses that wait for those of earlier requests."""
+
+    @property
+    def taken_bytes(self) -> int:
+        """Bytes of responses that the peer has taken so far."""
+
     def drop_for(self, reason: str) -> None:
         """Ends the connection, with all that waits for the peer."""

@@ -1,14 +1,14 @@
 """Runs long work in slices, so that the event loop serves other clients between the slices.
 
 - `run_slice`, `in_slices`, `SlicedWork`: one piece of work, a slice at a time. `run_to_completion` and `without_gc`
-  run work in one go. `in_order` and `SeenValues` do in steps what a large sort or set would do in one.
+  run work in one go. `in_order` does in steps what a large sort would do in one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from .gc_policy import GC_PAUSES
@@ -27,7 +27,6 @@ Steps = Generator[None, None, T]
 #: The number of values sorted in one step: 0.1 ms.
 SORTED_AT_ONCE = 512
 O = TypeVar("O", bound="SupportsRichComparison")
-_PARTS = 61
 
 
 def run_to_completion(steps: Steps[T]) -> T:
@@ -105,30 +104,6 @@ def in_order(values: Iterable[O]) -> Steps[list[O]]:
         ordered.append(value)
         yield
     return ordered
-
-
-class SeenValues:
-    """A set that may grow to a million values without a long pause: resizing a single set of that size takes 30 ms."""
-
-    __slots__ = ("_parts",)
-
-    def __init__(self) -> None:
-        self._parts: list[set[Hashable]] = [set() for _ in range(_PARTS)]
-
-    def add(self, value: Hashable) -> bool:
-        """Adds the value. Returns whether it is new."""
-        part = self._parts[hash(value) % _PARTS]
-        size = len(part)
-        part.add(value)
-        return len(part) > size
-
-    def __contains__(self, value: Hashable) -> bool:
-        return value in self._parts[hash(value) % _PARTS]
-
-    def clear(self) -> Steps[None]:
-        while self._parts:
-            self._parts.pop()
-            yield
 
 
 class SlicedWork:

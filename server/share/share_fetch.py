@@ -127,6 +127,7 @@ class ShareFetch(ParkedFetch):
         self._attempt()
         if not self._is_over:
             self._waits.deadlines.add(self, self._wait_ms)
+            self._call.on_departure = self.on_state_changed
 
     def _continue(self) -> None:
         self._is_woken = False

@@ -49,6 +49,7 @@ class ShareRemoteReads:
         if finished is None and (wait_ms := self._port.throttled_ms()):
             self._reads.pop(led, None)
             if self._retry is None:
+                self._port.fetch_throttled(wait_ms)
                 self._retry = asyncio.get_running_loop().call_later(wait_ms / 1000, self._try_again)
             return None
         self._reads[led] = offset, finished

@@ -50,7 +50,7 @@ class Log:
     def loaded(self) -> GroupShard:
         loader = new_loader(GroupsConfig(), "__consumer_offsets-0")
         loader.feed(self.data)
-        return loader.loaded(self.end, now=1_000)
+        return loader.loaded(self.end, now_ms=1_000)
 
 
 def offset(value: int, partition: int = 0, group: str = "g") -> GroupRecord:

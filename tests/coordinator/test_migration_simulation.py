@@ -12,7 +12,7 @@ from odradek.coordinator.groups.classic.group import ClassicGroup
 from odradek.coordinator.groups.consumer import classic_members, migration
 from odradek.coordinator.groups.consumer.group import ConsumerGroup
 from odradek.coordinator.groups.consumer.member import Partitions
-from odradek.coordinator.groups.state import ShardState
+from odradek.coordinator.groups.shard_state import ShardState
 
 from tests.coordinator.injected_bugs import Bug, assert_caught, each_of
 from tests.coordinator.migrating_clients import CONSUMER_SESSION_MS

@@ -68,7 +68,7 @@ def with_groups(bootstrap: str) -> None:
 def loaded(log: bytes) -> GroupShard:
     loader = new_loader(GroupsConfig(), "__consumer_offsets-0")
     loader.feed(log)
-    return loader.loaded(1 << 30, now=1_700_000_000_000)
+    return loader.loaded(1 << 30, now_ms=1_700_000_000_000)
 
 
 def records_of(log: bytes) -> list[Record]:

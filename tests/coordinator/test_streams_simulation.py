@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from odradek.coordinator.groups.state import ShardState
+from odradek.coordinator.groups.shard_state import ShardState
 from odradek.coordinator.groups.streams import description, reconciliation, writing
 from odradek.coordinator.groups.streams import heartbeat as validation
 from odradek.coordinator.groups.streams.group import StreamsGroup

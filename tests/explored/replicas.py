@@ -1,6 +1,6 @@
 """One partition with three replicas: fetches, truncation, changes of the ISR, elections, crashes and power losses.
 
-The replicas are the product's `Partition` with replication/partition.py; the controller is the product's, which decides
+The replicas are the product's `ReplicaRole` with replication/replica_role.py; the controller is the product's, which decides
 on each AlterPartition, fencing and registration. A broker has the metadata in their order, each change at any time.
 Fetches, AlterPartition requests and their responses are lost, doubled and reordered.
 """
@@ -24,7 +24,7 @@ from odradek.protocol.messages.alter_partition import (
 from odradek.replication import divergence
 from odradek.replication.controller.controller import Controller
 from odradek.replication.isr import IsrProposal
-from odradek.replication.partition import Partition
+from odradek.replication.replica_role import ReplicaRole
 
 from tests.explored.explorer import Choice
 from tests.replication.controller_transcript import CLUSTER_ID, NODE_ID, Transcript
@@ -110,7 +110,7 @@ def partition_of(image: MetadataImage) -> PartitionImage:
 class Node:
     number: int
     broker_epoch: int
-    role: Partition
+    role: ReplicaRole
     log: SimulatedLog
     #: The image that it has; and the numbers of its last Fetch and AlterPartition.
     image: MetadataImage
@@ -133,7 +133,7 @@ class Node:
 
 
 class ReplicaWorld:
-    partition = Partition
+    partition = ReplicaRole
 
     def __init__(self, budget: Budget, decisions: Decisions | None = None) -> None:
         self.budget = budget

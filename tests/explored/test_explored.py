@@ -16,7 +16,7 @@ from odradek.coordinator.transaction import TransactionStatus
 from odradek.coordinator.transaction_shard import TransactionShard
 from odradek.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from odradek.replication import divergence
-from odradek.replication.partition import Partition
+from odradek.replication.replica_role import ReplicaRole
 
 from tests.explored import groups, replicas, transactions
 from tests.explored.configurations import CONFIGURATIONS
@@ -108,39 +108,39 @@ def test_configuration_reaches_its_goal(name: str, holds: Callable[[Any], bool],
 
 def leads_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """A leader goes on after another was elected."""
-    original = Partition.apply
+    original = ReplicaRole.apply
 
-    def apply(self: Partition, registration: Any, now_ms: int) -> bool:
+    def apply(self: ReplicaRole, registration: Any, now_ms: int) -> bool:
         was_leader = self.is_leader
         changed = original(self, registration, now_ms)
         self.is_leader = self.is_leader or was_leader
         return changed
 
-    monkeypatch.setattr(Partition, "apply", apply)
+    monkeypatch.setattr(ReplicaRole, "apply", apply)
 
 
 def commits_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    def advance(self: Partition, now_ms: int) -> bool:
+    def advance(self: ReplicaRole, now_ms: int) -> bool:
         self.high_watermark = self.log_end_offset
         return True
 
-    monkeypatch.setattr(Partition, "_advance", advance)
+    monkeypatch.setattr(ReplicaRole, "_advance", advance)
 
 
 def believes_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    def follow(self: Partition, high_watermark: int) -> bool:
+    def follow(self: ReplicaRole, high_watermark: int) -> bool:
         self.high_watermark = high_watermark + 1
         return True
 
-    monkeypatch.setattr(Partition, "follow", follow)
+    monkeypatch.setattr(ReplicaRole, "follow", follow)
 
 
 def commits_what_it_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
-    def follow(self: Partition, high_watermark: int) -> bool:
+    def follow(self: ReplicaRole, high_watermark: int) -> bool:
         self.high_watermark = self.log_end_offset
         return True
 
-    monkeypatch.setattr(Partition, "follow", follow)
+    monkeypatch.setattr(ReplicaRole, "follow", follow)
 
 
 def never_diverges(monkeypatch: pytest.MonkeyPatch) -> None:

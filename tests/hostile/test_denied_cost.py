@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 from odradek.protocol.apis import APIS
-from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from odradek.server.fetch.fetch_session import INITIAL_EPOCH
 from odradek.server.runtime.turn_budget import TURN_BUDGET_S
 
 from tests.hostile.cost_check import GROUP, TOPIC, one_of_each_api
@@ -16,6 +17,7 @@ from tests.hostile.cost_requests import Shape, World, request_of
 pytestmark = pytest.mark.usefixtures("sockets")
 
 NAMES, FETCHED, TRIES = 8_000, 100_000, 4
+NO_SESSION = 1
 SHAPES = [one for one in one_of_each_api() if not one.repeats]
 
 
@@ -46,9 +48,7 @@ def test_refusals_of_many_names_leave_the_loop_to_others(denying: MeasuredBroker
     assert least_longest_turn_s(denying, frame) < TURN_BUDGET_S
 
 
-@pytest.mark.parametrize("version", [4, 12, 17])
-def test_fetch_of_very_many_denied_topics_leaves_the_loop_to_others(denying: MeasuredBroker, version: int) -> None:
-    """By name, with a session to be opened; and by ids that no topic has."""
+def fetch_of_many(version: int, session_epoch: int) -> bytes:
     topics = [
         FetchTopic(
             topic=f"theirs-{number}",
@@ -57,6 +57,24 @@ def test_fetch_of_very_many_denied_topics_leaves_the_loop_to_others(denying: Mea
         )
         for number in range(1, FETCHED + 1)
     ]
-    request = FetchRequest(replica_id=-1, max_wait_ms=0, min_bytes=0, max_bytes=1 << 20, session_epoch=0, topics=topics)
+    forgotten = [ForgottenTopic(topic.topic, topic.topic_id, partitions=[1]) for topic in topics if session_epoch > 0]
+    request = FetchRequest(
+        replica_id=-1, min_bytes=0, max_bytes=1 << 20, session_id=NO_SESSION, session_epoch=session_epoch, topics=topics,
+        forgotten_topics_data=forgotten,
+    )  # fmt: skip
     assert version in APIS[1].versions
-    assert least_longest_turn_s(denying, frame_of(request, version)) < TURN_BUDGET_S
+    return frame_of(request, version)
+
+
+@pytest.mark.parametrize("version", [4, 12, 17])
+def test_fetch_of_very_many_denied_topics_leaves_the_loop_to_others(denying: MeasuredBroker, version: int) -> None:
+    """By name, with a session to be opened; and by ids that no topic has."""
+    assert least_longest_turn_s(denying, fetch_of_many(version, INITIAL_EPOCH)) < TURN_BUDGET_S
+
+
+@pytest.mark.parametrize("version", [12, 17])
+def test_fetch_of_very_many_topics_in_an_unknown_session_leaves_the_loop_to_others(
+    denying: MeasuredBroker, version: int
+) -> None:
+    """The response is short; the request is freed in slices all the same."""
+    assert least_longest_turn_s(denying, fetch_of_many(version, INITIAL_EPOCH + 1)) < TURN_BUDGET_S

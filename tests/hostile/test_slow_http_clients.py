@@ -10,10 +10,10 @@ from contextlib import ExitStack, contextmanager, suppress
 
 import odradek
 import pytest
+from odradek.bounded_http import BoundedServer
 from odradek.cli.processes import endpoint
 from odradek.console import connections
 from odradek.server.observability import subsystem as observability
-from odradek.server.runtime.bounded_http import BoundedServer
 from odradek.testing.control_port import ControlPort
 from odradek.testing.registry.server import SchemaRegistry
 

@@ -108,7 +108,7 @@ def test_condition_that_binds_a_name_is_not_forced() -> None:
 
 
 def test_sample_depends_on_its_seed_only() -> None:
-    patterns = ["replication/partition.py", "storage/segments/index.py"]
+    patterns = ["replication/replica_role.py", "storage/segments/index.py"]
     first = sample(patterns, 20, 4)
     assert sample(patterns, 20, 4) == first
     assert sample(patterns, 20, 5) != first
@@ -252,11 +252,11 @@ def test_each_equivalent_mutant_exists_and_has_a_reason() -> None:
 
 @pytest.mark.usefixtures("processes")
 def test_run_over_a_module_counts_what_its_tests_notice() -> None:
-    module = ROOT / "replication/partition.py"
+    module = ROOT / "replication/replica_role.py"
     before = module.read_bytes()
     command = (
-        "-m tests.mutants --modules replication/partition.py --sample 12 --seed 3 "
-        "--tests tests/replication/test_partition.py"
+        "-m tests.mutants --modules replication/replica_role.py --sample 12 --seed 3 "
+        "--tests tests/replication/test_replica_role.py"
     )
     ran = subprocess.run(
         [sys.executable, *command.split()], cwd=ROOT, capture_output=True, text=True, timeout=250, check=True

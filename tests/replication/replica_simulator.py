@@ -1,7 +1,7 @@
 """A seeded simulation of one partition: its replicas, a controller and a faulty network.
 
-The replicas are `Partition` state machines, each over an in-memory log whose unsynced part is lost in a crash.
-Followers truncate and fill their logs with replication/partition.py. Messages (fetches, responses, proposals, metadata
+The replicas are `ReplicaRole` state machines, each over an in-memory log whose unsynced part is lost in a crash.
+Followers truncate and fill their logs with replication/replica_role.py. Messages (fetches, responses, proposals, metadata
 updates) are delayed, so they overtake each other, and are lost or duplicated. Brokers crash and return with another
 epoch. After an unclean crash, unsynced records are lost, and the controller removes the broker from the ISR at once
 (KIP-966). It keeps the last member, which then loses nothing. Each host has its own clock, which is set forward and
@@ -18,7 +18,7 @@ from typing import NamedTuple
 from odradek.metadata.image import NO_LEADER
 from odradek.replication.divergence import diverging, truncation_offset
 from odradek.replication.isr import IsrProposal
-from odradek.replication.partition import Partition
+from odradek.replication.replica_role import ReplicaRole
 
 LAG_TIME_MAX_MS = 300
 MIN_INSYNC = 2
@@ -112,7 +112,7 @@ class Fetch(NamedTuple):
 
 
 class Simulation:
-    def __init__(self, seed: int, partition: type[Partition] = Partition, brokers: int = 3) -> None:
+    def __init__(self, seed: int, partition: type[ReplicaRole] = ReplicaRole, brokers: int = 3) -> None:
         self.rng = random.Random(seed)
         self._partition = partition
         self.now_ms = STARTED_MS
@@ -136,7 +136,7 @@ class Simulation:
         self._each(60, self._retry_proposals)
         self._each(250, self._set_a_clock)
 
-    def new_partition(self, number: int, log: SimulatedLog) -> Partition:
+    def new_partition(self, number: int, log: SimulatedLog) -> ReplicaRole:
         """Returns a partition after a start. A checkpointed high watermark is anything below the true one; here it is
         zero.
         """

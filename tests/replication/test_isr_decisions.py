@@ -16,8 +16,8 @@ from odradek.replication.isr import (
     lagging,
     maximal,
 )
-from odradek.replication.partition import Partition
 from odradek.replication.preferred_replica import CaughtUpFollower, candidates, nearest
+from odradek.replication.replica_role import ReplicaRole
 
 from tests.replication.harness.partition import NOW, Registration
 
@@ -26,8 +26,8 @@ REPLICAS = (LEADER, FOLLOWER, THIRD)
 LAG_MS = 30_000
 
 
-def leader_of(*isr: int, end: int = 10, **fields: Any) -> Partition:
-    partition = Partition(LEADER, end, 0)
+def leader_of(*isr: int, end: int = 10, **fields: Any) -> ReplicaRole:
+    partition = ReplicaRole(LEADER, end, 0)
     partition.apply(Registration(**{"replicas": REPLICAS, "isr": isr, "leader": LEADER} | fields), NOW)
     return partition
 
@@ -148,7 +148,7 @@ def test_members_and_brokers_without_a_replica_do_not_join() -> None:
     for replica in (LEADER, FOLLOWER, 99):
         partition.follower_fetched(replica, 10, NOW)
         assert partition.propose_joining(replica) is None
-    follower = Partition(LEADER, 10, 0)
+    follower = ReplicaRole(LEADER, 10, 0)
     follower.apply(Registration(REPLICAS, (FOLLOWER,), FOLLOWER), NOW)
     assert follower.propose_joining(THIRD) is None and follower.propose_shrinking(NOW) is None
 
@@ -258,7 +258,7 @@ def test_follower_that_may_join_soon_holds_the_high_watermark_back(
 def test_high_watermark_waits_for_the_least_number_of_in_sync_replicas(
     minimum: int, replicas: tuple[int, ...], isr: tuple[int, ...], is_enough: bool
 ) -> None:
-    partition = Partition(LEADER, 10, 0)
+    partition = ReplicaRole(LEADER, 10, 0)
     partition.min_insync_replicas = minimum
     partition.apply(Registration(replicas, isr, LEADER), NOW)
     for replica in isr[1:]:
@@ -274,7 +274,7 @@ def test_append_advances_the_high_watermark_only_without_other_members() -> None
     assert not alone.appended(12, NOW), "nothing was appended"
     shared = leader_of(LEADER, FOLLOWER)
     assert not shared.appended(12, NOW) and shared.high_watermark == 0
-    follower = Partition(LEADER, 10, 5)
+    follower = ReplicaRole(LEADER, 10, 5)
     follower.apply(Registration(REPLICAS, REPLICAS, FOLLOWER), NOW)
     assert not follower.appended(12, NOW) and follower.high_watermark == 5
     assert follower.follow(12) and not follower.follow(12) and not follower.follow(11)
@@ -284,7 +284,7 @@ def test_append_advances_the_high_watermark_only_without_other_members() -> None
     ("end", "start", "high_watermark"), [(10, 0, 8), (8, 0, 8), (7, 0, 7), (0, 0, 0), (9, 9, 9), (20, 20, 20)]
 )
 def test_truncation_keeps_the_high_watermark_within_the_log(end: int, start: int, high_watermark: int) -> None:
-    partition = Partition(LEADER, 10, 8)
+    partition = ReplicaRole(LEADER, 10, 8)
     partition.truncated(end, start)
     assert (partition.log_end_offset, partition.high_watermark) == (end, high_watermark)
 
@@ -293,7 +293,7 @@ def test_truncation_keeps_the_high_watermark_within_the_log(end: int, start: int
 
 
 def test_partition_has_no_leader_and_no_epoch_before_its_metadata() -> None:
-    partition = Partition(LEADER, 10, 0)
+    partition = ReplicaRole(LEADER, 10, 0)
     assert (partition.leader, partition.leader_epoch, partition.partition_epoch) == (-1, -1, -1)
     assert partition.leader_epoch_start_offset == -1 and not partition.is_leader and partition.isr == ()
     assert partition.apply(Registration((LEADER,), (LEADER,), LEADER, 0, 0), NOW)

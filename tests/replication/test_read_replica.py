@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from odradek.replication.partition import Partition
 from odradek.replication.preferred_replica import CaughtUpFollower, candidates, nearest
+from odradek.replication.replica_role import ReplicaRole
 
 from tests.replication.harness.partition import ME, NOW, OTHER, THIRD, leader_of
 
 RACKS = {ME: "a", OTHER: "b", THIRD: "b"}
 
 
-def leader() -> Partition:
+def leader() -> ReplicaRole:
     partition = leader_of(ME, OTHER, THIRD)
     partition.follower_fetched(OTHER, 10, NOW, log_start_offset=0)
     partition.follower_fetched(THIRD, 8, NOW, log_start_offset=2)

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable
 
 import pytest
-from odradek.replication.partition import Partition
+from odradek.replication.replica_role import ReplicaRole
 
 from tests.harness.examples import examples
 from tests.replication.replica_simulator import Fetch, Node, Registration, Simulation
@@ -75,7 +75,7 @@ class Invariants:
         self.committed += records
 
 
-def run(seed: int, simulated: type[Simulation] = Simulation, partition: type[Partition] = Partition) -> Invariants:
+def run(seed: int, simulated: type[Simulation] = Simulation, partition: type[ReplicaRole] = ReplicaRole) -> Invariants:
     simulation = simulated(seed, partition)
     invariants = Invariants(simulation)
     simulation.run(EVENTS, invariants)
@@ -104,7 +104,7 @@ def test_committed_records_stay_on_all_in_sync_replicas() -> None:
 # ---- injected bugs
 
 
-class CountsOnlyTheCommittedIsr(Partition):
+class CountsOnlyTheCommittedIsr(ReplicaRole):
     """A bug: the high watermark ignores joining replicas that the controller may have added already."""
 
     __slots__ = ()
@@ -117,7 +117,7 @@ class CountsOnlyTheCommittedIsr(Partition):
         return False
 
 
-class CountsWhoLeavesAsGone(Partition):
+class CountsWhoLeavesAsGone(ReplicaRole):
     """A bug: a proposal to shrink the ISR counts as accepted."""
 
     __slots__ = ()
@@ -130,7 +130,7 @@ class CountsWhoLeavesAsGone(Partition):
         return False
 
 
-class TakesAnybodyIn(Partition):
+class TakesAnybodyIn(ReplicaRole):
     """A bug: any fetching follower is proposed, whatever its offset."""
 
     __slots__ = ()
@@ -141,7 +141,7 @@ class TakesAnybodyIn(Partition):
         return self._propose((*self.isr, replica))
 
 
-class ForgetsWhatItCommitted(Partition):
+class ForgetsWhatItCommitted(ReplicaRole):
     """A bug: the high watermark follows the slowest replica, backwards as well."""
 
     __slots__ = ()
@@ -152,7 +152,7 @@ class ForgetsWhatItCommitted(Partition):
         return True
 
 
-class BelievesTheLeader(Partition):
+class BelievesTheLeader(ReplicaRole):
     """A bug: a follower's high watermark covers records that it does not have."""
 
     __slots__ = ()
@@ -191,7 +191,7 @@ class NeverCuts(Simulation):
         BelievesTheLeader,
     ],
 )
-def test_injected_partition_bug_is_caught(injected: type[Partition]) -> None:
+def test_injected_partition_bug_is_caught(injected: type[ReplicaRole]) -> None:
     assert_caught(lambda seed: run(seed, partition=injected))
 
 

@@ -8,18 +8,18 @@ from ....protocol.errors import ErrorCode
 from ....protocol.messages.offset_commit import OffsetCommitRequest
 from ....protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from ..committed_offsets import CommittedOffset
-from ..state import OffsetRules
+from ..shard_state import OffsetRules
 from .group import ClassicGroup, ClassicGroupState
 from .subscriptions import CONSUMER_PROTOCOL_TYPE
 
 if TYPE_CHECKING:
-    from ..state import ShardState
+    from ..shard_state import ShardState
 
 NO_EXPIRY_OF_ITS_OWN = -1
 
 
 def validate_commit(
-    state: ShardState, group: ClassicGroup, request: OffsetCommitRequest, version: int, now: int
+    state: ShardState, group: ClassicGroup, request: OffsetCommitRequest, version: int, now_ms: int
 ) -> ErrorCode:
     """Validates a commit. Without a generation it is from a simple consumer or a tool, and the group must be empty."""
     generation_id = request.generation_id_or_member_epoch
@@ -34,7 +34,7 @@ def validate_commit(
     if group.state is ClassicGroupState.COMPLETING_REBALANCE:
         return ErrorCode.REBALANCE_IN_PROGRESS
     if group.state in (ClassicGroupState.STABLE, ClassicGroupState.PREPARING_REBALANCE):
-        group.touch(group.members[request.member_id], now)
+        group.touch(group.members[request.member_id], now_ms)
     return ErrorCode.NONE
 
 
@@ -59,15 +59,15 @@ def validate_deletion(group: ClassicGroup) -> ErrorCode:
     return ErrorCode.NONE if group.state is ClassicGroupState.EMPTY else ErrorCode.NON_EMPTY_GROUP
 
 
-def is_expired(state: ShardState, group: ClassicGroup, topic: str, committed: CommittedOffset, now: int) -> bool:
+def is_expired(state: ShardState, group: ClassicGroup, topic: str, committed: CommittedOffset, now_ms: int) -> bool:
     if not _may_expire(group) or group.is_subscribed_to(topic):
         return False
     if committed.expire_timestamp_ms != NO_EXPIRY_OF_ITS_OWN:
-        return now >= committed.expire_timestamp_ms
+        return now_ms >= committed.expire_timestamp_ms
     since = committed.commit_timestamp_ms
     if group.protocol_type is not None and group.state is ClassicGroupState.EMPTY and group.state_timestamp_ms != -1:
         since = group.state_timestamp_ms
-    return now - since >= state.config.offsets_retention_ms
+    return now_ms - since >= state.config.offsets_retention_ms
 
 
 def _may_expire(group: ClassicGroup) -> bool:

@@ -6,7 +6,7 @@ from ....protocol.errors import ErrorCode
 from ....protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ....protocol.messages.join_group import JoinGroupRequest
 from ....protocol.schema import Message
-from ..state import ErrorResponse
+from ..shard_state import ErrorResponse
 from .join_errors import join_error
 
 

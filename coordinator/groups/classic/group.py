@@ -34,7 +34,7 @@ from ....protocol.internal.consumer_offsets import GroupMetadataValue, MemberMet
 from ....protocol.schema import Message
 from ...result import Reply
 from ...timers import Timer, Timers
-from ..state import Group
+from ..group import Group
 from .join_errors import join_error, sync_error
 from .member import ClassicMember
 from .subscriptions import CONSUMER_PROTOCOL_TYPE, subscribed_topics
@@ -162,14 +162,14 @@ class ClassicGroup:
 
     # Changes.
 
-    def transition(self, state: ClassicGroupState, now: int) -> None:
+    def transition(self, state: ClassicGroupState, now_ms: int) -> None:
         assert state in TRANSITIONS[self.state], f"group {self.group_id}: {self.state.value} to {state.value}"
         self.previous_state = self.state
         self.state = state
-        self.state_timestamp_ms = now
+        self.state_timestamp_ms = now_ms
 
-    def touch(self, member: ClassicMember, now: int) -> None:
-        self._timers.set(member.session, now + member.session_timeout_ms)
+    def touch(self, member: ClassicMember, now_ms: int) -> None:
+        self._timers.set(member.session, now_ms + member.session_timeout_ms)
 
     def add(self, member: ClassicMember, token: object | None) -> None:
         """Adds a new member, whose JoinGroup (`token`) waits from now on."""
@@ -280,17 +280,17 @@ class ClassicGroup:
         self.leader_id = joined
         return True
 
-    def next_generation(self, now: int) -> None:
+    def next_generation(self, now_ms: int) -> None:
         self.generation_id += 1
         self.pending_syncs.clear()
         self.protocol_name = self.select_protocol() if self.members else None
         self._read_subscriptions()
-        self.transition(ClassicGroupState.COMPLETING_REBALANCE if self.members else ClassicGroupState.EMPTY, now)
+        self.transition(ClassicGroupState.COMPLETING_REBALANCE if self.members else ClassicGroupState.EMPTY, now_ms)
 
-    def become_stable(self, protocol_type: str, generation_id: int, now: int) -> None:
+    def become_stable(self, protocol_type: str, generation_id: int, now_ms: int) -> None:
         """Makes the group Stable with members that it takes over from a group of another kind (KIP-848)."""
         assert self.members and self.state is ClassicGroupState.EMPTY
-        self.state, self.state_timestamp_ms = ClassicGroupState.STABLE, now
+        self.state, self.state_timestamp_ms = ClassicGroupState.STABLE, now_ms
         self.protocol_type, self.generation_id = protocol_type, generation_id
         self.protocol_name = self.select_protocol()
         self._read_subscriptions()
@@ -320,7 +320,7 @@ class ClassicGroup:
             ],
         )
 
-    def restore(self, now: int) -> None:
+    def restore(self, now_ms: int) -> None:
         """Restores the group once, after a load. Every member in the record counts as alive, with a whole session."""
         value = self.durable
         if value is None:
@@ -334,7 +334,7 @@ class ClassicGroup:
         for stored in value.members:
             member = self._restored(stored, value.protocol or "")
             self.add(member, None)
-            self.touch(member, now)
+            self.touch(member, now_ms)
         self._read_subscriptions()
 
     def _restored(self, stored: MemberMetadata, protocol_name: str) -> ClassicMember:

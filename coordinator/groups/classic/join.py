@@ -8,7 +8,7 @@ from ....protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from ....protocol.primitives import MAX_STRING_BYTES
 from ...result import GroupRequest
 from ...timers import Timer
-from ..state import ShardState
+from ..shard_state import ShardState
 from .group import ClassicGroup, ClassicGroupState
 from .join_errors import join_error
 from .lookup import create_group
@@ -21,27 +21,27 @@ WITH_REBALANCE_TIMEOUT = JoinGroupRequest.versions_with("rebalance_timeout_ms")
 WITH_SKIP_ASSIGNMENT = JoinGroupResponse.versions_with("skip_assignment")
 
 
-def join(state: ShardState, message: GroupRequest, now: int) -> None:
+def join(state: ShardState, message: GroupRequest, now_ms: int) -> None:
     request = message.request
     assert isinstance(request, JoinGroupRequest)
     if _is_too_large(state, request):
         state.reply(message, join_error(ErrorCode.UNKNOWN_SERVER_ERROR, request.member_id))
         return
     group = state.find(ClassicGroup, request.group_id)
-    if group is None and state.respond_as_other_kind(message, request.group_id, now):
+    if group is None and state.respond_as_other_kind(message, request.group_id, now_ms):
         return
     if group is None and not state.replace(request.group_id):
         state.reply(message, join_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id))
         return
     if group is not None:
-        _join_group(state, group, message, request, now)
+        _join_group(state, group, message, request, now_ms)
     elif request.member_id:
         state.reply(message, join_error(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
     else:
-        group = create_group(state, request.group_id, now)
+        group = create_group(state, request.group_id, now_ms)
         # The record of the new group comes before its other records, and stays whatever becomes of this request.
         write_empty_group(state, group)
-        _join_group(state, group, message, request, now)
+        _join_group(state, group, message, request, now_ms)
 
 
 def _is_too_large(state: ShardState, request: JoinGroupRequest) -> bool:
@@ -56,7 +56,7 @@ def _is_too_large(state: ShardState, request: JoinGroupRequest) -> bool:
 
 
 def _join_group(
-    state: ShardState, group: ClassicGroup, message: GroupRequest, request: JoinGroupRequest, now: int
+    state: ShardState, group: ClassicGroup, message: GroupRequest, request: JoinGroupRequest, now_ms: int
 ) -> None:
     member_id = request.member_id
     if not _has_room(state, group, member_id):
@@ -65,11 +65,11 @@ def _join_group(
     elif not group.supports(request.protocol_type, _protocols(request)):
         state.reply(message, join_error(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id))
     elif member_id:
-        _join_known(state, group, message, request, now)
+        _join_known(state, group, message, request, now_ms)
     elif request.group_instance_id is not None:
-        _join_static(state, group, message, request, now)
+        _join_static(state, group, message, request, now_ms)
     else:
-        _join_dynamic(state, group, message, request, now)
+        _join_dynamic(state, group, message, request, now_ms)
 
 
 def _has_room(state: ShardState, group: ClassicGroup, member_id: str) -> bool:
@@ -86,30 +86,30 @@ def _has_room(state: ShardState, group: ClassicGroup, member_id: str) -> bool:
 
 
 def _join_dynamic(
-    state: ShardState, group: ClassicGroup, message: GroupRequest, request: JoinGroupRequest, now: int
+    state: ShardState, group: ClassicGroup, message: GroupRequest, request: JoinGroupRequest, now_ms: int
 ) -> None:
     member_id = _member_id(message.client_id, message.member_uuid)
     if message.version in JOIN_GROUP_WITH_MEMBER_ID:
-        group.add_pending(member_id, now + request.session_timeout_ms)
+        group.add_pending(member_id, now_ms + request.session_timeout_ms)
         state.reply(message, join_error(ErrorCode.MEMBER_ID_REQUIRED, member_id))
     else:
-        _add(state, group, member_id, message, request, now)
+        _add(state, group, member_id, message, request, now_ms)
 
 
 def _join_static(
-    state: ShardState, group: ClassicGroup, message: GroupRequest, request: JoinGroupRequest, now: int
+    state: ShardState, group: ClassicGroup, message: GroupRequest, request: JoinGroupRequest, now_ms: int
 ) -> None:
     instance_id = request.group_instance_id
     assert instance_id is not None
     member_id = _member_id(instance_id, message.member_uuid)
     if instance_id in group.static_members:
-        _replace(state, group, member_id, message, request, now)
+        _replace(state, group, member_id, message, request, now_ms)
     else:
-        _add(state, group, member_id, message, request, now)
+        _add(state, group, member_id, message, request, now_ms)
 
 
 def _join_known(
-    state: ShardState, group: ClassicGroup, message: GroupRequest, request: JoinGroupRequest, now: int
+    state: ShardState, group: ClassicGroup, message: GroupRequest, request: JoinGroupRequest, now_ms: int
 ) -> None:
     member_id = request.member_id
     if member_id in group.pending_joins:
@@ -117,7 +117,7 @@ def _join_known(
             # Ids are only left pending for members that have no instance id; Kafka fails on this too.
             state.reply(message, join_error(ErrorCode.UNKNOWN_SERVER_ERROR))
         else:
-            _add(state, group, member_id, message, request, now)
+            _add(state, group, member_id, message, request, now_ms)
         return
     error = group.validate_member(member_id, request.group_instance_id)
     if error is not ErrorCode.NONE:
@@ -128,7 +128,7 @@ def _join_known(
         state.reply(message, joined(group, member))
         return
     _update(group, member, message, request)
-    rebalance(state, group, now, f"{member_id} rejoins ({_reason(request)})")
+    rebalance(state, group, now_ms, f"{member_id} rejoins ({_reason(request)})")
 
 
 def _changes_nothing(group: ClassicGroup, member: ClassicMember, request: JoinGroupRequest) -> bool:
@@ -141,7 +141,12 @@ def _changes_nothing(group: ClassicGroup, member: ClassicMember, request: JoinGr
 
 
 def _add(
-    state: ShardState, group: ClassicGroup, member_id: str, message: GroupRequest, request: JoinGroupRequest, now: int
+    state: ShardState,
+    group: ClassicGroup,
+    member_id: str,
+    message: GroupRequest,
+    request: JoinGroupRequest,
+    now_ms: int,
 ) -> None:
     member = ClassicMember(
         member_id=member_id,
@@ -160,26 +165,33 @@ def _add(
     if not group.members:
         group.protocol_type = request.protocol_type
     group.add(member, message.token)
-    group.set_timer(member.session, now + state.config.new_member_join_timeout_ms)
-    rebalance(state, group, now, f"{member_id} joins ({_reason(request)})")
+    group.set_timer(member.session, now_ms + state.config.new_member_join_timeout_ms)
+    rebalance(state, group, now_ms, f"{member_id} joins ({_reason(request)})")
 
 
 def _replace(
-    state: ShardState, group: ClassicGroup, member_id: str, message: GroupRequest, request: JoinGroupRequest, now: int
+    state: ShardState,
+    group: ClassicGroup,
+    member_id: str,
+    message: GroupRequest,
+    request: JoinGroupRequest,
+    now_ms: int,
 ) -> None:
     """A static member comes back: its old id is fenced, its place and its assignment are the new one's."""
     old_leader_id = group.leader_id or ""
     member = group.replace_static(request.group_instance_id or "", member_id)
-    group.touch(member, now)
+    group.touch(member, now_ms)
     _update(group, member, message, request)
     if group.state is ClassicGroupState.PREPARING_REBALANCE:
-        go_on(state, group, now)
+        go_on(state, group, now_ms)
     elif group.state is ClassicGroupState.STABLE and group.select_protocol() == group.protocol_name:
         write_group(state, group, {m.member_id: m.assignment for m in group.members.values()})
         group.respond_to_join(member, _kept_place(group, member, message.version, old_leader_id))
     else:
         # The leader may be assigning to the old id just now, or the protocol changes.
-        prepare(state, group, now, f"{member_id} replaces the previous member of its instance id ({_reason(request)})")
+        prepare(
+            state, group, now_ms, f"{member_id} replaces the previous member of its instance id ({_reason(request)})"
+        )
 
 
 def _kept_place(group: ClassicGroup, member: ClassicMember, version: int, old_leader_id: str) -> JoinGroupResponse:

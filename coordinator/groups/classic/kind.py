@@ -11,7 +11,8 @@ from ....protocol.messages.join_group import JoinGroupRequest
 from ....protocol.messages.leave_group import LeaveGroupRequest
 from ....protocol.messages.sync_group import SyncGroupRequest
 from ...timers import Event
-from ..state import Kind, Session
+from ..session import Session
+from ..shard_state import Kind
 from . import join, leave, sync
 from .commits import RULES, validate_deletion
 from .error_responses import ERROR_RESPONSES
@@ -21,7 +22,7 @@ from .rebalance import join_timer_expired, prepare, session_expired, sync_timer_
 from .writing import delete_classic_group, departures_due
 
 if TYPE_CHECKING:
-    from ..state import ShardState
+    from ..shard_state import ShardState
 
 
 def _replay(state: ShardState, key: GroupMetadataKey, value: GroupMetadataValue | None) -> None:
@@ -40,12 +41,12 @@ def _replay(state: ShardState, key: GroupMetadataKey, value: GroupMetadataValue 
         state.remove(key.group)
 
 
-def _restore(state: ShardState, group: ClassicGroup, now: int) -> None:
-    group.restore(now)
+def _restore(state: ShardState, group: ClassicGroup, now_ms: int) -> None:
+    group.restore(now_ms)
     if group.predecessor is not None and group.members:
-        prepare(state, group, now, "the coordinator failed before the members could join it as a classic group")
+        prepare(state, group, now_ms, "the coordinator failed before the members could join it as a classic group")
     elif len(group.members) > state.config.max_group_size:
-        prepare(state, group, now, "the loaded group has more members than group.max.size")
+        prepare(state, group, now_ms, "the loaded group has more members than group.max.size")
 
 
 def _sessions(state: ShardState, group: ClassicGroup) -> Iterator[Session]:
@@ -55,17 +56,17 @@ def _sessions(state: ShardState, group: ClassicGroup) -> Iterator[Session]:
             yield Session(member.member_id, member.session, member.session_timeout_ms)
 
 
-def _expired(state: ShardState, event: Event, now: int) -> None:
+def _expired(state: ShardState, event: Event, now_ms: int) -> None:
     group = state.find(ClassicGroup, event[1])
     assert group is not None, "a deleted group takes its timers along"
     if event[0] == "classic session":
-        session_expired(state, group, event[2], now)
+        session_expired(state, group, event[2], now_ms)
     elif event[0] == "classic join":
-        join_timer_expired(state, group, now)
+        join_timer_expired(state, group, now_ms)
     elif event[0] == "classic departures":
         departures_due(state, group)
     else:
-        sync_timer_expired(state, group, now)
+        sync_timer_expired(state, group, now_ms)
 
 
 def _delete(state: ShardState, group: ClassicGroup) -> None:

@@ -11,7 +11,7 @@ import logging
 from ....protocol.errors import ErrorCode
 from ....protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
 from ...result import GroupRequest
-from ..state import ShardState
+from ..shard_state import ShardState
 from .group import ClassicGroup, ClassicGroupState
 from .rebalance import go_on, prepare
 from .writing import write_departures
@@ -19,18 +19,18 @@ from .writing import write_departures
 log = logging.getLogger(__name__)
 
 
-def leave(state: ShardState, message: GroupRequest, now: int) -> None:
+def leave(state: ShardState, message: GroupRequest, now_ms: int) -> None:
     request = message.request
     assert isinstance(request, LeaveGroupRequest)
     group = state.find(ClassicGroup, request.group_id)
-    if group is None and state.respond_as_other_kind(message, request.group_id, now):
+    if group is None and state.respond_as_other_kind(message, request.group_id, now_ms):
         return
     errors = [_leave_one(group, leaver) for leaver in request.members]
     state.reply(
         message, LeaveGroupResponse(members=[_response(leaver, e) for leaver, e in zip(request.members, errors)])
     )
     if group is not None and ErrorCode.NONE in errors:
-        _after_leave(state, group, now)
+        _after_leave(state, group, now_ms)
 
 
 def _leave_one(group: ClassicGroup | None, leaver: MemberIdentity) -> ErrorCode:
@@ -51,12 +51,12 @@ def _leave_one(group: ClassicGroup | None, leaver: MemberIdentity) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def _after_leave(state: ShardState, group: ClassicGroup, now: int) -> None:
+def _after_leave(state: ShardState, group: ClassicGroup, now_ms: int) -> None:
     if group.state in (ClassicGroupState.STABLE, ClassicGroupState.COMPLETING_REBALANCE):
-        prepare(state, group, now, "members left")
+        prepare(state, group, now_ms, "members left")
     else:
-        go_on(state, group, now)
-    write_departures(state, group, now)
+        go_on(state, group, now_ms)
+    write_departures(state, group, now_ms)
 
 
 def _response(leaver: MemberIdentity, error: ErrorCode) -> MemberResponse:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..state import ShardState
+from ..shard_state import ShardState
 from .group import ClassicGroup
 
 
@@ -15,7 +15,7 @@ def find_or_make(state: ShardState, group_id: str) -> ClassicGroup:
     return group
 
 
-def create_group(state: ShardState, group_id: str, now: int) -> ClassicGroup:
+def create_group(state: ShardState, group_id: str, now_ms: int) -> ClassicGroup:
     group = find_or_make(state, group_id)
-    group.state_timestamp_ms = now
+    group.state_timestamp_ms = now_ms
     return group

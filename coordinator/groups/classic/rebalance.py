@@ -12,7 +12,7 @@ import logging
 
 from ....protocol.errors import ErrorCode
 from ....protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
-from ..state import ShardState
+from ..shard_state import ShardState
 from .group import ClassicGroup, ClassicGroupState
 from .join_errors import sync_error
 from .member import ClassicMember
@@ -23,77 +23,77 @@ log = logging.getLogger(__name__)
 LEAST_RETRY_MS = 100
 
 
-def rebalance(state: ShardState, group: ClassicGroup, now: int, reason: str) -> None:
+def rebalance(state: ShardState, group: ClassicGroup, now_ms: int, reason: str) -> None:
     """Starts a rebalance, or continues the current one, after a member joined, left or changed."""
     if group.state is ClassicGroupState.PREPARING_REBALANCE:
-        go_on(state, group, now)
+        go_on(state, group, now_ms)
     else:
-        prepare(state, group, now, reason)
+        prepare(state, group, now_ms, reason)
 
 
-def prepare(state: ShardState, group: ClassicGroup, now: int, reason: str) -> None:
+def prepare(state: ShardState, group: ClassicGroup, now_ms: int, reason: str) -> None:
     if group.state is ClassicGroupState.COMPLETING_REBALANCE:
         for member in group.members.values():
             member.assignment = b""
             if group.respond_to_sync(member, sync_error(ErrorCode.REBALANCE_IN_PROGRESS)):
-                group.touch(member, now)
+                group.touch(member, now_ms)
     group.pending_syncs.clear()
     group.sync_timer.cancel()
     is_initial = group.state is ClassicGroupState.EMPTY
-    group.transition(ClassicGroupState.PREPARING_REBALANCE, now)
+    group.transition(ClassicGroupState.PREPARING_REBALANCE, now_ms)
     log.info("group %s rebalances after generation %d: %s", group.group_id, group.generation_id, reason)
     if is_initial:
-        _wait_for_more(state, group, now)
+        _wait_for_more(state, group, now_ms)
     elif group.has_all_joined():
-        complete_join(state, group, now)
+        complete_join(state, group, now_ms)
     else:
-        group.set_timer(group.join_timer, now + group.rebalance_timeout_ms())
+        group.set_timer(group.join_timer, now_ms + group.rebalance_timeout_ms())
 
 
-def go_on(state: ShardState, group: ClassicGroup, now: int) -> None:
+def go_on(state: ShardState, group: ClassicGroup, now_ms: int) -> None:
     """The join phase ends when all have joined; the first one of a group only by its timer."""
     if (
         group.state is ClassicGroupState.PREPARING_REBALANCE
         and group.previous_state is not ClassicGroupState.EMPTY
         and group.has_all_joined()
     ):
-        complete_join(state, group, now)
+        complete_join(state, group, now_ms)
 
 
-def join_timer_expired(state: ShardState, group: ClassicGroup, now: int) -> None:
+def join_timer_expired(state: ShardState, group: ClassicGroup, now_ms: int) -> None:
     if group.state is not ClassicGroupState.PREPARING_REBALANCE:
         return
     if group.previous_state is ClassicGroupState.EMPTY and group.new_member_added and group.initial_remaining_ms:
-        _wait_again(state, group, now)
+        _wait_again(state, group, now_ms)
     else:
-        complete_join(state, group, now)
+        complete_join(state, group, now_ms)
 
 
-def sync_timer_expired(state: ShardState, group: ClassicGroup, now: int) -> None:
+def sync_timer_expired(state: ShardState, group: ClassicGroup, now_ms: int) -> None:
     """Members that joined and then never asked for their assignment keep the rest from it: out they go."""
     if group.state not in (ClassicGroupState.COMPLETING_REBALANCE, ClassicGroupState.STABLE) or not group.pending_syncs:
         return
     silent = sorted(group.pending_syncs)
     for member_id in silent:
         group.remove(member_id)
-    prepare(state, group, now, f"{', '.join(silent)} sent no SyncGroup in time")
-    write_departures(state, group, now)
+    prepare(state, group, now_ms, f"{', '.join(silent)} sent no SyncGroup in time")
+    write_departures(state, group, now_ms)
 
 
-def session_expired(state: ShardState, group: ClassicGroup, member_id: str, now: int) -> None:
+def session_expired(state: ShardState, group: ClassicGroup, member_id: str, now_ms: int) -> None:
     member = group.members.get(member_id)
     if group.forget_pending(member_id):
-        _after_removal(state, group, now)
+        _after_removal(state, group, now_ms)
     elif member is not None and not member.keeps_its_session():
         group.remove(member_id)
         if group.state is ClassicGroupState.PREPARING_REBALANCE:
-            _after_removal(state, group, now)
+            _after_removal(state, group, now_ms)
         else:
-            prepare(state, group, now, f"{member_id} sent no heartbeat within its session timeout")
-        write_departures(state, group, now)
+            prepare(state, group, now_ms, f"{member_id} sent no heartbeat within its session timeout")
+        write_departures(state, group, now_ms)
 
 
-def complete_join(state: ShardState, group: ClassicGroup, now: int) -> None:
+def complete_join(state: ShardState, group: ClassicGroup, now_ms: int) -> None:
     """Ends the join phase. Members that have not joined are removed, except static members (KIP-345)."""
     group.join_timer.cancel()
     late = [m.member_id for m in group.members.values() if m.awaiting_join is None and m.group_instance_id is None]
@@ -101,10 +101,10 @@ def complete_join(state: ShardState, group: ClassicGroup, now: int) -> None:
         group.remove(member_id)
     if not group.elect_joined_leader() and group.members:
         # No member rejoined, and only static members are left: wait until they rejoin or their sessions end.
-        group.set_timer(group.join_timer, now + max(group.rebalance_timeout_ms(), LEAST_RETRY_MS))
+        group.set_timer(group.join_timer, now_ms + max(group.rebalance_timeout_ms(), LEAST_RETRY_MS))
         return
     group.new_member_added = False
-    group.next_generation(now)
+    group.next_generation(now_ms)
     log.info("group %s has generation %d of %d members", group.group_id, group.generation_id, len(group.members))
     if group.state is ClassicGroupState.EMPTY:
         write_group(state, group, {})
@@ -112,11 +112,11 @@ def complete_join(state: ShardState, group: ClassicGroup, now: int) -> None:
     for member in group.members.values():
         if member.awaiting_join is not None:
             group.respond_to_join(member, joined(group, member))
-        group.touch(member, now)
+        group.touch(member, now_ms)
         member.is_new = False
         group.pending_syncs.add(member.member_id)
-    group.set_timer(group.sync_timer, now + group.rebalance_timeout_ms())
-    write_departures(state, group, now)
+    group.set_timer(group.sync_timer, now_ms + group.rebalance_timeout_ms())
+    write_departures(state, group, now_ms)
 
 
 def joined(group: ClassicGroup, member: ClassicMember) -> JoinGroupResponse:
@@ -144,22 +144,22 @@ def members_for_leader(group: ClassicGroup) -> list[JoinGroupResponseMember]:
     ]
 
 
-def _after_removal(state: ShardState, group: ClassicGroup, now: int) -> None:
+def _after_removal(state: ShardState, group: ClassicGroup, now_ms: int) -> None:
     """Unlike `go_on`, a removal ends the first join phase too when no member is missing, as in Kafka."""
     if group.state is ClassicGroupState.PREPARING_REBALANCE and group.has_all_joined():
-        complete_join(state, group, now)
+        complete_join(state, group, now_ms)
 
 
-def _wait_for_more(state: ShardState, group: ClassicGroup, now: int) -> None:
+def _wait_for_more(state: ShardState, group: ClassicGroup, now_ms: int) -> None:
     group.new_member_added = False
     group.initial_delay_ms = state.config.initial_rebalance_delay_ms
     group.initial_remaining_ms = max(group.rebalance_timeout_ms() - group.initial_delay_ms, 0)
-    group.set_timer(group.join_timer, now + group.initial_delay_ms)
+    group.set_timer(group.join_timer, now_ms + group.initial_delay_ms)
 
 
-def _wait_again(state: ShardState, group: ClassicGroup, now: int) -> None:
+def _wait_again(state: ShardState, group: ClassicGroup, now_ms: int) -> None:
     group.new_member_added = False
     remaining_ms = group.initial_remaining_ms
     group.initial_remaining_ms = max(remaining_ms - group.initial_delay_ms, 0)
     group.initial_delay_ms = min(state.config.initial_rebalance_delay_ms, remaining_ms)
-    group.set_timer(group.join_timer, now + group.initial_delay_ms)
+    group.set_timer(group.join_timer, now_ms + group.initial_delay_ms)

@@ -13,7 +13,7 @@ from ....protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ....protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ...result import GroupRequest
 from ..group_records import encoded_size
-from ..state import ShardState
+from ..shard_state import ShardState
 from .group import ClassicGroup, ClassicGroupState
 from .join_errors import sync_error
 from .member import ClassicMember
@@ -29,16 +29,16 @@ HEARTBEAT_RESPONSES = {
 }
 
 
-def heartbeat(state: ShardState, message: GroupRequest, now: int) -> None:
+def heartbeat(state: ShardState, message: GroupRequest, now_ms: int) -> None:
     request = message.request
     assert isinstance(request, HeartbeatRequest)
     group = state.find(ClassicGroup, request.group_id)
-    if group is None and state.respond_as_other_kind(message, request.group_id, now):
+    if group is None and state.respond_as_other_kind(message, request.group_id, now_ms):
         return
-    state.reply(message, HeartbeatResponse(error_code=_heartbeat(group, request, now)))
+    state.reply(message, HeartbeatResponse(error_code=_heartbeat(group, request, now_ms)))
 
 
-def _heartbeat(group: ClassicGroup | None, request: HeartbeatRequest, now: int) -> ErrorCode:
+def _heartbeat(group: ClassicGroup | None, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
     if group is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
     error = group.validate_member(request.member_id, request.group_instance_id)
@@ -46,15 +46,15 @@ def _heartbeat(group: ClassicGroup | None, request: HeartbeatRequest, now: int) 
         return error
     if request.generation_id != group.generation_id:
         return ErrorCode.ILLEGAL_GENERATION
-    group.touch(group.members[request.member_id], now)
+    group.touch(group.members[request.member_id], now_ms)
     return HEARTBEAT_RESPONSES[group.state]
 
 
-def sync(state: ShardState, message: GroupRequest, now: int) -> None:
+def sync(state: ShardState, message: GroupRequest, now_ms: int) -> None:
     request = message.request
     assert isinstance(request, SyncGroupRequest)
     group = state.find(ClassicGroup, request.group_id)
-    if group is None and state.respond_as_other_kind(message, request.group_id, now):
+    if group is None and state.respond_as_other_kind(message, request.group_id, now_ms):
         return
     error = _validate_sync(group, request)
     if error is not ErrorCode.NONE:
@@ -67,12 +67,12 @@ def sync(state: ShardState, message: GroupRequest, now: int) -> None:
         group.sync_timer.cancel()
     if group.state is ClassicGroupState.STABLE:
         # The client counts its session from this response.
-        group.touch(member, now)
+        group.touch(member, now_ms)
         state.reply(message, synced(group, member))
         return
     group.await_sync(member, message.token)
     if group.leader_id == member.member_id:
-        _assign(state, group, request, now)
+        _assign(state, group, request, now_ms)
 
 
 def _validate_sync(group: ClassicGroup | None, request: SyncGroupRequest) -> ErrorCode:
@@ -92,11 +92,11 @@ def _differs(asked: str | None, ours: str | None) -> bool:
     return asked is not None and ours is not None and asked != ours
 
 
-def _assign(state: ShardState, group: ClassicGroup, request: SyncGroupRequest, now: int) -> None:
+def _assign(state: ShardState, group: ClassicGroup, request: SyncGroupRequest, now_ms: int) -> None:
     given = {assignment.member_id: assignment.assignment for assignment in request.assignments}
     assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
     if not _can_be_stored(state, group, assignments):
-        _cannot_be_stored(state, group, now)
+        _cannot_be_stored(state, group, now_ms)
         return
     # Long bytes of a large request are views of it.
     assignments = {member_id: bytes(assignment) for member_id, assignment in assignments.items()}
@@ -104,8 +104,8 @@ def _assign(state: ShardState, group: ClassicGroup, request: SyncGroupRequest, n
     for member in group.members.values():
         member.assignment = assignments[member.member_id]
         if group.respond_to_sync(member, synced(group, member)):
-            group.touch(member, now)
-    group.transition(ClassicGroupState.STABLE, now)
+            group.touch(member, now_ms)
+    group.transition(ClassicGroupState.STABLE, now_ms)
     state.counters.classic_rebalances += 1
 
 
@@ -117,7 +117,7 @@ def _can_be_stored(state: ShardState, group: ClassicGroup, assignments: dict[str
     return encoded_size(record) <= limit
 
 
-def _cannot_be_stored(state: ShardState, group: ClassicGroup, now: int) -> None:
+def _cannot_be_stored(state: ShardState, group: ClassicGroup, now_ms: int) -> None:
     log.error(
         "group %s of %d members does not fit in a record of %d bytes (max.message.bytes of __consumer_offsets)",
         group.group_id, len(group.members), state.config.max_record_bytes,
@@ -125,8 +125,8 @@ def _cannot_be_stored(state: ShardState, group: ClassicGroup, now: int) -> None:
     for member in group.members.values():
         member.assignment = b""
         if group.respond_to_sync(member, sync_error(ErrorCode.UNKNOWN_SERVER_ERROR)):
-            group.touch(member, now)
-    prepare(state, group, now, "its assignments cannot be stored")
+            group.touch(member, now_ms)
+    prepare(state, group, now_ms, "its assignments cannot be stored")
 
 
 def synced(group: ClassicGroup, member: ClassicMember) -> SyncGroupResponse:

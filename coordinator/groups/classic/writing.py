@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....protocol.internal.consumer_offsets import GroupMetadataValue
 from ..group_records import group_record
-from ..state import ShardState
+from ..shard_state import ShardState
 from .group import DEPARTURE_DELAY_MS_PER_MEMBER, MANY_MEMBERS, ClassicGroup
 
 
@@ -12,7 +12,7 @@ def write_group(state: ShardState, group: ClassicGroup, assignments: dict[str, b
     state.write(group_record(group.group_id, group.as_record(assignments)))
 
 
-def write_departures(state: ShardState, group: ClassicGroup, now: int) -> None:
+def write_departures(state: ShardState, group: ClassicGroup, now_ms: int) -> None:
     """Has the next coordinator know the members that have gone since the last record.
 
     Writes the record of the last assignments again, in which such a member has a session of 0 ms. The coordinator that
@@ -24,7 +24,7 @@ def write_departures(state: ShardState, group: ClassicGroup, now: int) -> None:
     if len(group.members) < MANY_MEMBERS:
         departures_due(state, group)
     elif not group.departure_timer.is_set:
-        group.set_timer(group.departure_timer, now + len(group.members) * DEPARTURE_DELAY_MS_PER_MEMBER)
+        group.set_timer(group.departure_timer, now_ms + len(group.members) * DEPARTURE_DELAY_MS_PER_MEMBER)
 
 
 def departures_due(state: ShardState, group: ClassicGroup) -> None:

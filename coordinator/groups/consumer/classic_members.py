@@ -32,10 +32,10 @@ from .targets import update_epoch, update_target
 from .writing import replace_member, write_member
 
 if TYPE_CHECKING:
-    from ..state import ShardState
+    from ..shard_state import ShardState
 
 
-def join_consumer_group(state: ShardState, group: ConsumerGroup, message: GroupRequest, now: int) -> None:
+def join_consumer_group(state: ShardState, group: ConsumerGroup, message: GroupRequest, now_ms: int) -> None:
     request = message.request
     assert isinstance(request, JoinGroupRequest)
     member_id = request.member_id or generated_member_id(message.member_uuid)
@@ -50,7 +50,7 @@ def join_consumer_group(state: ShardState, group: ConsumerGroup, message: GroupR
     if error is not ErrorCode.NONE:
         state.reply(message, join_error(error))
         return
-    response = _join(state, group, message, request, member_id, now)
+    response = _join(state, group, message, request, member_id, now_ms)
     state.reply(message, response)
 
 
@@ -96,7 +96,12 @@ def _supports(group: ConsumerGroup, request: JoinGroupRequest) -> bool:
 
 
 def _join(
-    state: ShardState, group: ConsumerGroup, message: GroupRequest, request: JoinGroupRequest, member_id: str, now: int
+    state: ShardState,
+    group: ConsumerGroup,
+    message: GroupRequest,
+    request: JoinGroupRequest,
+    member_id: str,
+    now_ms: int,
 ) -> JoinGroupResponse:
     subscription = read_subscription(request.protocols[0].metadata)
     before = group.members.get(group.static_members.get(request.group_instance_id or "") or member_id)
@@ -114,29 +119,29 @@ def _join(
     # The last member with the new protocol rejoins as a classic member.
     was_last = request.group_instance_id is not None and before is not None and not before.is_classic
     if was_last and may_downgrade(state, group, ()):
-        return _joined_downgraded(state, group, message, member_id, now)
-    update_target(state, group, now)
+        return _joined_downgraded(state, group, message, member_id, now_ms)
+    update_target(state, group, now_ms)
     owned = by_id(state.image, subscription.owned_partitions)
-    after = reconcile_member(state, group, group.members[member_id], owned, is_changed, now)
+    after = reconcile_member(state, group, group.members[member_id], owned, is_changed, now_ms)
     if after is None:
         return join_error(ErrorCode.FENCED_MEMBER_EPOCH)
     group.timer("consumer join", member_id).cancel()
-    state.timers.set(group.session(member_id), now + request.session_timeout_ms)
-    state.timers.set(group.timer("consumer sync", member_id), now + after.metadata.rebalance_timeout_ms)
+    state.timers.set(group.session(member_id), now_ms + request.session_timeout_ms)
+    state.timers.set(group.timer("consumer sync", member_id), now_ms + after.metadata.rebalance_timeout_ms)
     return _joined(after)
 
 
 def _joined_downgraded(
-    state: ShardState, group: ConsumerGroup, message: GroupRequest, member_id: str, now: int
+    state: ShardState, group: ConsumerGroup, message: GroupRequest, member_id: str, now_ms: int
 ) -> JoinGroupResponse:
     after = group.members[member_id]
     if group.target_epoch == group.epoch:
-        after = reconcile_member(state, group, after, None, False, now) or after
+        after = reconcile_member(state, group, after, None, False, now_ms) or after
     response = _joined(after)
     is_done = has_targets(group)
-    classic = downgrade(state, group, (), now)
+    classic = downgrade(state, group, (), now_ms)
     if not is_done:
-        prepare(state, classic, now, "not every member has its target assignment")
+        prepare(state, classic, now_ms, "not every member has its target assignment")
     return response
 
 
@@ -172,13 +177,13 @@ def _updated(
     )
 
 
-def sync(state: ShardState, group: ConsumerGroup, message: GroupRequest, now: int) -> None:
+def sync(state: ShardState, group: ConsumerGroup, message: GroupRequest, now_ms: int) -> None:
     request = message.request
     assert isinstance(request, SyncGroupRequest)
     member = _classic_member(group, request)
     error = member if isinstance(member, ErrorCode) else _validate_sync(member, request)
     if error is ErrorCode.NONE and isinstance(member, ConsumerMember) and _must_rejoin(group, member):
-        _await_join(state, group, member, now)
+        _await_join(state, group, member, now_ms)
         error = ErrorCode.REBALANCE_IN_PROGRESS
     if error is not ErrorCode.NONE or isinstance(member, ErrorCode):
         state.reply(message, sync_error(error))
@@ -186,7 +191,7 @@ def sync(state: ShardState, group: ConsumerGroup, message: GroupRequest, now: in
     classic = member.metadata.classic_member_metadata
     assert classic is not None
     group.timer("consumer sync", member.member_id).cancel()
-    state.timers.set(group.session(member.member_id), now + classic.session_timeout_ms)
+    state.timers.set(group.session(member.member_id), now_ms + classic.session_timeout_ms)
     assigned = {topic_id: frozenset(epochs) for topic_id, epochs in member.assigned.items()}
     version = version_of(classic.supported_protocols[0].metadata)
     state.reply(
@@ -213,7 +218,7 @@ def _must_rejoin(group: ConsumerGroup, member: ConsumerMember) -> bool:
     return group.target_epoch > member.epoch and member.state is not ConsumerMemberState.UNREVOKED_PARTITIONS
 
 
-def heartbeat(state: ShardState, group: ConsumerGroup, message: GroupRequest, now: int) -> None:
+def heartbeat(state: ShardState, group: ConsumerGroup, message: GroupRequest, now_ms: int) -> None:
     request = message.request
     assert isinstance(request, HeartbeatRequest)
     member = _classic_member(group, request)
@@ -222,14 +227,14 @@ def heartbeat(state: ShardState, group: ConsumerGroup, message: GroupRequest, no
         return
     classic = member.metadata.classic_member_metadata
     assert classic is not None
-    state.timers.set(group.session(member.member_id), now + classic.session_timeout_ms)
+    state.timers.set(group.session(member.member_id), now_ms + classic.session_timeout_ms)
     error = ErrorCode.NONE
     is_behind = member.epoch < group.target_epoch or member.state is ConsumerMemberState.UNREVOKED_PARTITIONS
     if is_behind or (
         member.state is ConsumerMemberState.UNRELEASED_PARTITIONS and not _waits_for_others(group, member)
     ):
         error = ErrorCode.REBALANCE_IN_PROGRESS
-        _await_join(state, group, member, now)
+        _await_join(state, group, member, now_ms)
     state.reply(message, HeartbeatResponse(error_code=error))
 
 
@@ -241,10 +246,10 @@ def _waits_for_others(group: ConsumerGroup, member: ConsumerMember) -> bool:
     )
 
 
-def _await_join(state: ShardState, group: ConsumerGroup, member: ConsumerMember, now: int) -> None:
+def _await_join(state: ShardState, group: ConsumerGroup, member: ConsumerMember, now_ms: int) -> None:
     timer = group.timer("consumer join", member.member_id)
     if not timer.is_set:
-        state.timers.set(timer, now + member.metadata.rebalance_timeout_ms)
+        state.timers.set(timer, now_ms + member.metadata.rebalance_timeout_ms)
 
 
 def _classic_member(group: ConsumerGroup, request: SyncGroupRequest | HeartbeatRequest) -> ConsumerMember | ErrorCode:
@@ -260,7 +265,7 @@ def _classic_member(group: ConsumerGroup, request: SyncGroupRequest | HeartbeatR
     return member if member.epoch == request.generation_id else ErrorCode.ILLEGAL_GENERATION
 
 
-def leave(state: ShardState, group: ConsumerGroup, message: GroupRequest, now: int) -> None:
+def leave(state: ShardState, group: ConsumerGroup, message: GroupRequest, now_ms: int) -> None:
     request = message.request
     assert isinstance(request, LeaveGroupRequest)
     found = [_leaver(group, one) for one in request.members]
@@ -273,7 +278,7 @@ def leave(state: ShardState, group: ConsumerGroup, message: GroupRequest, now: i
         for one, who in zip(request.members, found)
     ]
     gone = {who for who in found if not isinstance(who, ErrorCode)}
-    remove_or_downgrade(state, group, gone, now)
+    remove_or_downgrade(state, group, gone, now_ms)
     state.reply(message, LeaveGroupResponse(members=responses))
 
 

@@ -16,14 +16,14 @@ from ....protocol.messages.consumer_group_describe import (
 from ....protocol.messages.described_assignments import DescribedAssignment, DescribedTopicPartitions
 from ...result import GroupRequest
 from ..group_description import described
-from ..state import ShardState
+from ..shard_state import ShardState
 from .group import ConsumerGroup
 from .member import ConsumerMember
 
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 
 
-def describe_groups(state: ShardState, message: GroupRequest, now: int) -> None:
+def describe_groups(state: ShardState, message: GroupRequest, now_ms: int) -> None:
     request = message.request
     assert isinstance(request, ConsumerGroupDescribeRequest)
     groups = [

@@ -15,7 +15,7 @@ from ...rejection import Rejection
 from ...result import GroupRequest
 from ..classic.group import ClassicGroup
 from ..member_checks import find_member, full, no_group, unreleased
-from ..state import ShardState
+from ..shard_state import ShardState
 from . import migration
 from .group import ConsumerGroup
 from .member import (
@@ -52,20 +52,20 @@ class _Beat:
     describable: Describable | None
 
 
-def heartbeat(state: ShardState, message: GroupRequest, now: int) -> None:
+def heartbeat(state: ShardState, message: GroupRequest, now_ms: int) -> None:
     request = message.request
     assert isinstance(request, ConsumerGroupHeartbeatRequest)
     validation_error = validate(request, message.version)
     if validation_error is None:
         is_leaving = request.member_epoch < JOIN_EPOCH
-        response = _leave(state, request, now) if is_leaving else _stay(state, message, request, now)
+        response = _leave(state, request, now_ms) if is_leaving else _stay(state, message, request, now_ms)
     else:
         response = validation_error
     state.reply(message, error_response(response) if isinstance(response, Rejection) else response)
 
 
 def _leave(
-    state: ShardState, request: ConsumerGroupHeartbeatRequest, now: int
+    state: ShardState, request: ConsumerGroupHeartbeatRequest, now_ms: int
 ) -> ConsumerGroupHeartbeatResponse | Rejection:
     group = state.find(ConsumerGroup, request.group_id)
     if group is None:
@@ -79,16 +79,16 @@ def _leave(
         left = replace(member, epoch=LEAVE_STATIC_EPOCH, assigned=kept, revoking={})
         write_current(state, group.group_id, left)
     else:
-        migration.remove_or_downgrade(state, group, [member.member_id], now)
+        migration.remove_or_downgrade(state, group, [member.member_id], now_ms)
     return ConsumerGroupHeartbeatResponse(member_id=member.member_id, member_epoch=request.member_epoch)
 
 
 def _stay(
-    state: ShardState, message: GroupRequest, request: ConsumerGroupHeartbeatRequest, now: int
+    state: ShardState, message: GroupRequest, request: ConsumerGroupHeartbeatRequest, now_ms: int
 ) -> ConsumerGroupHeartbeatResponse | Rejection:
     group = state.find(ConsumerGroup, request.group_id)
     if group is None:
-        found = _new_group(state, request, now)
+        found = _new_group(state, request, now_ms)
         if isinstance(found, Rejection):
             return found
         group = found
@@ -112,10 +112,10 @@ def _stay(
         check_new_regex(group, member, metadata)
     except InvalidRegularExpression as error:
         return invalid_regex(metadata.subscribed_topic_regex or "", error)
-    return _go_on(state, _Beat(group, member, member_id, request, metadata, owned, message.describable), now)
+    return _go_on(state, _Beat(group, member, member_id, request, metadata, owned, message.describable), now_ms)
 
 
-def _new_group(state: ShardState, request: ConsumerGroupHeartbeatRequest, now: int) -> ConsumerGroup | Rejection:
+def _new_group(state: ShardState, request: ConsumerGroupHeartbeatRequest, now_ms: int) -> ConsumerGroup | Rejection:
     """Returns the group for the first member of the new protocol: a new one, or an upgraded classic group."""
     if request.member_epoch != JOIN_EPOCH:
         return no_group(state.groups, request.group_id, ConsumerGroup.kind)
@@ -125,7 +125,7 @@ def _new_group(state: ShardState, request: ConsumerGroupHeartbeatRequest, now: i
             return no_group(state.groups, request.group_id, ConsumerGroup.kind)
         return ConsumerGroup(request.group_id)
     validation_error = migration.validate_upgrade(state, classic) or _validate_before_upgrade(state, classic, request)
-    return migration.upgrade(state, classic, now) if validation_error is None else validation_error
+    return migration.upgrade(state, classic, now_ms) if validation_error is None else validation_error
 
 
 def _validate_before_upgrade(
@@ -160,7 +160,7 @@ def _joining_member(
     return known
 
 
-def _go_on(state: ShardState, beat: _Beat, now: int) -> ConsumerGroupHeartbeatResponse | Rejection:
+def _go_on(state: ShardState, beat: _Beat, now_ms: int) -> ConsumerGroupHeartbeatResponse | Rejection:
     group, group_id, member, request, metadata = (
         beat.group,
         beat.group.group_id,
@@ -176,12 +176,12 @@ def _go_on(state: ShardState, beat: _Beat, now: int) -> ConsumerGroupHeartbeatRe
     subscription_changed, is_changed = _write_subscription(state, group, member, metadata)
     update_epoch(state, group, is_changed or group.was_rebalancing)
     group.was_rebalancing = False
-    update_target(state, group, now)
-    after = reconcile_member(state, group, group.members[member.member_id], beat.owned, subscription_changed, now)
+    update_target(state, group, now_ms)
+    after = reconcile_member(state, group, group.members[member.member_id], beat.owned, subscription_changed, now_ms)
     if after is None:
         return in_unknown_state()
-    state.timers.set(group.session(member.member_id), now + session_timeout_ms(state, group_id))
-    resolve_regexes(state, group, now, beat.describable)
+    state.timers.set(group.session(member.member_id), now_ms + session_timeout_ms(state, group_id))
+    resolve_regexes(state, group, now_ms, beat.describable)
     return _response(state, group_id, request, member.assigned, after)
 
 

@@ -11,7 +11,7 @@ from ....protocol.messages.leave_group import LeaveGroupRequest
 from ....protocol.messages.sync_group import SyncGroupRequest
 from ...timers import Event
 from ..assigned_group import replays
-from ..state import Kind, ShardState
+from ..shard_state import Kind, ShardState
 from . import classic_members, heartbeat, migration
 from .commits import RULES
 from .describe import describe_groups
@@ -28,13 +28,13 @@ def _metadata_changed(state: ShardState, group: ConsumerGroup, topics: frozenset
         group.is_outdated = True
 
 
-def _expired(state: ShardState, event: Event, now: int) -> None:
+def _expired(state: ShardState, event: Event, now_ms: int) -> None:
     """A member was silent for its session, or did not give back, join or sync in time."""
     group = state.find(ConsumerGroup, event[1])
     assert group is not None, "a deleted group takes its timers along"
     member = group.members[event[2]]
     if event[0] != "consumer revocation" or member.state is ConsumerMemberState.UNREVOKED_PARTITIONS:
-        migration.remove_or_downgrade(state, group, [member.member_id], now)
+        migration.remove_or_downgrade(state, group, [member.member_id], now_ms)
 
 
 CONSUMER = Kind(

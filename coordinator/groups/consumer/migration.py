@@ -46,7 +46,7 @@ from .topics import metadata_hash
 from .writing import delete_group, write_current, write_epoch, write_member, write_target, write_target_epoch
 
 if TYPE_CHECKING:
-    from ..state import ShardState
+    from ..shard_state import ShardState
 
 log = logging.getLogger(__name__)
 BOTH_WAYS = "bidirectional"
@@ -87,7 +87,7 @@ def _metadata(group: ClassicGroup, member: ClassicMember) -> bytes:
     return member.protocols.get(group.protocol_name or "") or next(iter(member.protocols.values()))
 
 
-def upgrade(state: ShardState, classic: ClassicGroup, now: int) -> ConsumerGroup:
+def upgrade(state: ShardState, classic: ClassicGroup, now_ms: int) -> ConsumerGroup:
     """Upgrades a classic group. Each member keeps its partitions; none has to revoke anything yet."""
     holdings = _holdings(state, classic)
     members = [(m, _upgraded(classic, m, holdings[m.member_id])) for m in classic.members.values()]
@@ -108,7 +108,7 @@ def upgrade(state: ShardState, classic: ClassicGroup, now: int) -> ConsumerGroup
     write_target_epoch(state, group_id, epoch, 0)
     for before, member in members:
         write_current(state, group_id, member)
-        state.timers.set(group.session(member.member_id), now + before.session_timeout_ms)
+        state.timers.set(group.session(member.member_id), now_ms + before.session_timeout_ms)
     log.info("the classic group %s is a consumer group now", group_id)
     return group
 
@@ -248,7 +248,7 @@ def _fit_together(members: list[ConsumerMember]) -> bool:
     return bool(common) and len(set(instances)) == len(instances)
 
 
-def downgrade(state: ShardState, group: ConsumerGroup, without: Collection[str], now: int) -> ClassicGroup:
+def downgrade(state: ShardState, group: ConsumerGroup, without: Collection[str], now_ms: int) -> ClassicGroup:
     """Downgrades a group: members keep their targets, in a Stable group whose generation is the epoch."""
     left = [member for member_id, member in group.members.items() if member_id not in without]
     targets_before = dict(group.targets)
@@ -256,11 +256,11 @@ def downgrade(state: ShardState, group: ConsumerGroup, without: Collection[str],
     classic = find_or_make(state, group.group_id)
     for member in left:
         classic.add(_downgraded(classic, member), None)
-    classic.become_stable(CONSUMER_PROTOCOL_TYPE, group.epoch, now)
+    classic.become_stable(CONSUMER_PROTOCOL_TYPE, group.epoch, now_ms)
     for one in classic.members.values():
         version = version_of(one.protocols[classic.protocol_name or ""])
         one.assignment = write_assignment(state.image, targets_before.get(one.member_id, {}), version)
-        classic.touch(one, now)
+        classic.touch(one, now_ms)
     write_group(state, classic, {one.member_id: one.assignment for one in classic.members.values()})
     log.info("the consumer group %s is a classic group again", group.group_id)
     return classic
@@ -289,12 +289,12 @@ def _downgraded(group: ClassicGroup, member: ConsumerMember) -> ClassicMember:
     )
 
 
-def remove_or_downgrade(state: ShardState, group: ConsumerGroup, member_ids: Collection[str], now: int) -> None:
+def remove_or_downgrade(state: ShardState, group: ConsumerGroup, member_ids: Collection[str], now_ms: int) -> None:
     """Removes members that left or were fenced; downgrades the group if only classic members are left."""
     if not member_ids:
         return
     if may_downgrade(state, group, member_ids):
-        classic = downgrade(state, group, member_ids, now)
-        prepare(state, classic, now, "the last member of the consumer protocol left")
+        classic = downgrade(state, group, member_ids, now_ms)
+        prepare(state, classic, now_ms, "the last member of the consumer protocol left")
     else:
         remove_from_group(state, group, member_ids)

@@ -30,7 +30,7 @@ from .member import ConsumerMember, ConsumerMemberState, Partitions
 from .writing import write_current
 
 if TYPE_CHECKING:
-    from ..state import ShardState
+    from ..shard_state import ShardState
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ def reconcile_member(
     member: ConsumerMember,
     owned: Partitions | None,
     subscription_changed: bool,
-    now: int,
+    now_ms: int,
 ) -> ConsumerMember | None:
     """Returns the member after the step; None if it must be fenced."""
     subscribed = {t.id for name in group.topics_of(member.metadata) if (t := state.image.topic(name)) is not None}
@@ -135,7 +135,7 @@ def reconcile_member(
     if member.is_classic:
         return after  # the join timer bounds the revocation of a classic member
     if after.state is ConsumerMemberState.UNREVOKED_PARTITIONS:
-        state.timers.set(group.revocation(after.member_id), now + after.metadata.rebalance_timeout_ms)
+        state.timers.set(group.revocation(after.member_id), now_ms + after.metadata.rebalance_timeout_ms)
     else:
         group.revocation(after.member_id).cancel()
     return after

@@ -21,7 +21,7 @@ from .topics import matching_topics, metadata_hash
 from .writing import write_epoch, write_regex
 
 if TYPE_CHECKING:
-    from ..state import ShardState
+    from ..shard_state import ShardState
 
 #: The minimum interval between two resolutions of a group's expressions, however many topics are created.
 RESOLUTION_INTERVAL_MS = 10_000
@@ -57,7 +57,9 @@ def update_regex(
     return RegexChange.RESOLVED if old else RegexChange.UNRESOLVED
 
 
-def resolve_regexes(state: ShardState, group: ConsumerGroup, now: int, describable: Describable | None = None) -> None:
+def resolve_regexes(
+    state: ShardState, group: ConsumerGroup, now_ms: int, describable: Describable | None = None
+) -> None:
     """Resolves new expressions, and all of them again after topics were created or deleted.
 
     As in Kafka, topics that the member of this heartbeat may not describe are left out, for all members.
@@ -66,9 +68,9 @@ def resolve_regexes(state: ShardState, group: ConsumerGroup, now: int, describab
         return  # the usual case
     used = set(group.regex_users)
     last_ms = max((value.timestamp for value in group.regexes.values()), default=None)
-    if last_ms is not None and now <= last_ms + RESOLUTION_INTERVAL_MS:
+    if last_ms is not None and now_ms <= last_ms + RESOLUTION_INTERVAL_MS:
         return
-    is_old = last_ms is not None and now > last_ms + state.config.consumer_regex_refresh_interval_ms
+    is_old = last_ms is not None and now_ms > last_ms + state.config.consumer_regex_refresh_interval_ms
     if used == group.regexes.keys() and not group.has_outdated_regexes and not is_old:
         return
     group.has_outdated_regexes = False
@@ -80,7 +82,7 @@ def resolve_regexes(state: ShardState, group: ConsumerGroup, now: int, describab
             topics = [topic for topic in topics if topic in allowed]
         known = group.regexes.get(regex)
         is_changed |= (known.topics if known is not None else []) != topics
-        value = ConsumerGroupRegularExpressionValue(topics=topics, version=max(state.image.offset, 0), timestamp=now)
+        value = ConsumerGroupRegularExpressionValue(topics=topics, version=max(state.image.offset, 0), timestamp=now_ms)
         write_regex(state, group.group_id, regex, value)
     digest = metadata_hash(state.image, group.subscribed_topics())
     if is_changed or digest != group.metadata_hash:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from ..state import Session
+from ..session import Session
 from ..target_epochs import TargetNeed, target_need, topics_by_name
 from .assignors import ASSIGNORS, Subscriber
 from .group import ConsumerGroup
@@ -23,7 +23,7 @@ from .writing import (
 )
 
 if TYPE_CHECKING:
-    from ..state import ShardState
+    from ..shard_state import ShardState
 
 
 def update_epoch(state: ShardState, group: ConsumerGroup, is_changed: bool) -> None:
@@ -39,12 +39,12 @@ def update_epoch(state: ShardState, group: ConsumerGroup, is_changed: bool) -> N
         delete_partition_metadata(state, group.group_id)
 
 
-def update_target(state: ShardState, group: ConsumerGroup, now: int) -> None:
+def update_target(state: ShardState, group: ConsumerGroup, now_ms: int) -> None:
     """Computes the target for the group's epoch, unless the last one is younger than the assignment interval.
 
     A later heartbeat computes a deferred target.
     """
-    if target_need(group, assignment_interval_ms(state, group.group_id), now) is not TargetNeed.NOW:
+    if target_need(group, assignment_interval_ms(state, group.group_id), now_ms) is not TargetNeed.NOW:
         return
     topics = topics_by_name(state.image, group.subscribed_topics())
     subscribers = {
@@ -57,7 +57,7 @@ def update_target(state: ShardState, group: ConsumerGroup, now: int) -> None:
     }
     assign = ASSIGNORS[group.assignor(state.config.consumer_assignors)]
     targets = assign(subscribers, {topic.id: len(topic.partitions) for topic in topics.values()})
-    write_targets(state, group, targets, group.epoch, now)
+    write_targets(state, group, targets, group.epoch, now_ms)
 
 
 def remove_from_group(state: ShardState, group: ConsumerGroup, member_ids: Iterable[str]) -> None:
@@ -84,15 +84,15 @@ def sessions(state: ShardState, group: ConsumerGroup) -> Iterator[Session]:
         yield Session(member_id, group.session(member_id), classic.session_timeout_ms if classic else length_ms)
 
 
-def restore(state: ShardState, group: ConsumerGroup, now: int) -> None:
+def restore(state: ShardState, group: ConsumerGroup, now_ms: int) -> None:
     """Starts a whole session for every member after a load, and a whole revocation timeout where one is pending."""
     group.is_outdated = True
     for member_id, member in group.members.items():
         classic = member.metadata.classic_member_metadata
         if classic is not None:
             # The revocation timeout of a classic member begins when it gets REBALANCE_IN_PROGRESS.
-            state.timers.set(group.session(member_id), now + classic.session_timeout_ms)
+            state.timers.set(group.session(member_id), now_ms + classic.session_timeout_ms)
             continue
-        state.timers.set(group.session(member_id), now + session_timeout_ms(state, group.group_id))
+        state.timers.set(group.session(member_id), now_ms + session_timeout_ms(state, group.group_id))
         if member.state is ConsumerMemberState.UNREVOKED_PARTITIONS:
-            state.timers.set(group.revocation(member_id), now + member.metadata.rebalance_timeout_ms)
+            state.timers.set(group.revocation(member_id), now_ms + member.metadata.rebalance_timeout_ms)

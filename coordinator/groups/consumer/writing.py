@@ -25,7 +25,7 @@ from .group import ConsumerGroup
 from .member import JOIN_EPOCH, ConsumerMember, Partitions, current_assignment
 
 if TYPE_CHECKING:
-    from ..state import ShardState
+    from ..shard_state import ShardState
 
 
 def _target_value(partitions: Partitions) -> ConsumerGroupTargetAssignmentMemberValue:

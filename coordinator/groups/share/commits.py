@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....protocol.errors import ErrorCode
-from ..state import OffsetRules
+from ..shard_state import OffsetRules
 
 
 def _no_offsets(*_: object) -> ErrorCode:

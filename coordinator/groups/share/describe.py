@@ -20,12 +20,12 @@ from .group import ShareGroup
 from .member import ShareMember
 
 if TYPE_CHECKING:
-    from ..state import ShardState
+    from ..shard_state import ShardState
 
 ASSIGNOR = "simple"
 
 
-def describe_groups(state: ShardState, message: GroupRequest, now: int) -> None:
+def describe_groups(state: ShardState, message: GroupRequest, now_ms: int) -> None:
     request = message.request
     assert isinstance(request, ShareGroupDescribeRequest)
     groups = [

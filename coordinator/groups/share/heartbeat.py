@@ -23,18 +23,18 @@ from .validation import error_response, validate, validate_epoch
 from .writing import write_current, write_member
 
 if TYPE_CHECKING:
-    from ..state import ShardState
+    from ..shard_state import ShardState
 
 Response = Followed[ShareGroupHeartbeatResponse]
 
 
-def heartbeat(state: ShardState, message: GroupRequest, now: int) -> None:
+def heartbeat(state: ShardState, message: GroupRequest, now_ms: int) -> None:
     request = message.request
     assert isinstance(request, ShareGroupHeartbeatRequest)
     validation_error = validate(request)
     if validation_error is None:
         leaves = request.member_epoch == LEAVE_EPOCH
-        response = _leave(state, request) if leaves else _beat(state, message, request, now)
+        response = _leave(state, request) if leaves else _beat(state, message, request, now_ms)
     else:
         response = validation_error
     state.reply(message, Followed(error_response(response), None) if isinstance(response, Rejection) else response)
@@ -52,7 +52,7 @@ def _leave(state: ShardState, request: ShareGroupHeartbeatRequest) -> Response |
 
 
 def _beat(
-    state: ShardState, message: GroupRequest, request: ShareGroupHeartbeatRequest, now: int
+    state: ShardState, message: GroupRequest, request: ShareGroupHeartbeatRequest, now_ms: int
 ) -> Response | Rejection:
     group_id, member_id, is_joining = request.group_id, request.member_id, request.member_epoch == JOIN_EPOCH
     group = state.find(ShareGroup, group_id)
@@ -69,7 +69,7 @@ def _beat(
             return unknown_member(group_id, member_id)
         member = ShareMember(member_id, EMPTY_METADATA)
     validation_error = validate_epoch(member, request.member_epoch)
-    return _go_on(state, group, member, message, request, now) if validation_error is None else validation_error
+    return _go_on(state, group, member, message, request, now_ms) if validation_error is None else validation_error
 
 
 def _go_on(
@@ -78,7 +78,7 @@ def _go_on(
     member: ShareMember,
     message: GroupRequest,
     request: ShareGroupHeartbeatRequest,
-    now: int,
+    now_ms: int,
 ) -> Response:
     group_id, member_id = group.group_id, member.member_id
     names = request.subscribed_topic_names
@@ -93,9 +93,9 @@ def _go_on(
         group = state.find(ShareGroup, group_id) or group
     is_new_epoch = metadata.subscribed_topic_names != member.metadata.subscribed_topic_names
     is_new_epoch = update_epoch(state, group, is_new_epoch)
-    update_target(state, group, now)
+    update_target(state, group, now_ms)
     after = _at_target(state, group, group.members[member_id], is_new_epoch)
-    state.timers.set(group.session(member_id), now + session_timeout_ms(state, group_id))
+    state.timers.set(group.session(member_id), now_ms + session_timeout_ms(state, group_id))
     response = ShareGroupHeartbeatResponse(
         member_id=member_id,
         member_epoch=after.epoch,
@@ -105,7 +105,7 @@ def _go_on(
         response.assignment = AssignmentResponse(
             topic_partitions=[TopicPartitions(topic_id=t, partitions=sorted(p)) for t, p in after.assigned.items()]
         )
-    return Followed(response, begin(state, group, now))
+    return Followed(response, begin(state, group, now_ms))
 
 
 def _at_target(state: ShardState, group: ShareGroup, member: ShareMember, is_new_epoch: bool) -> ShareMember:

@@ -18,28 +18,28 @@ from .state_partitions import UNKNOWN_TOPIC, StatePartitions, TopicState, TopicS
 from .writing import write_states
 
 if TYPE_CHECKING:
-    from ..state import ShardState
+    from ..shard_state import ShardState
 
 #: The partition's leader applies share.auto.offset.reset.
 UNINITIALIZED_OFFSET = -1
 
 
-def begin(state: ShardState, group: ShareGroup, now: int) -> InitializeShareGroupStateRequest | None:
+def begin(state: ShardState, group: ShareGroup, now_ms: int) -> InitializeShareGroupStateRequest | None:
     """Returns the request for subscribed partitions that the persister has not initialized; None if there are none."""
-    retry_before = now - state.config.share_initialize_retry_interval_ms
+    retry_before = now_ms - state.config.share_initialize_retry_interval_ms
     asked = missing(group.states or StatePartitions(), state.image, group.subscribed_topics(), retry_before)
     if not asked:
         return None
-    write_initializing(state, group, asked, now)
+    write_initializing(state, group, asked, now_ms)
     offsets = {t: dict.fromkeys(sorted(s.partitions), UNINITIALIZED_OFFSET) for t, s in asked.items()}
     return initialize_request(group, offsets)
 
 
-def write_initializing(state: ShardState, group: ShareGroup, asked: TopicStates, now: int) -> None:
+def write_initializing(state: ShardState, group: ShareGroup, asked: TopicStates, now_ms: int) -> None:
     states = group.states or StatePartitions()
     initializing = joined(states.initializing, asked)
     deleting = {t: name for t, name in states.deleting.items() if t not in initializing}
-    group.asked_ms = now
+    group.asked_ms = now_ms
     write_states(state, group.group_id, StatePartitions(initializing, states.initialized, deleting))
 
 
@@ -61,7 +61,7 @@ def initialize_request(
     )
 
 
-def initialized(state: ShardState, message: GroupRequest, now: int) -> None:
+def initialized(state: ShardState, message: GroupRequest, now_ms: int) -> None:
     reported = message.request
     assert isinstance(reported, StatesInitialized)
     group = state.find(ShareGroup, reported.group_id)
@@ -71,7 +71,7 @@ def initialized(state: ShardState, message: GroupRequest, now: int) -> None:
         done = states.initialized
         if not reported.has_failed:
             done = joined(done, {t: _named(state, t, indexes) for t, indexes in reported.partitions.items()})
-        group.asked_ms = max((s.since_ms for s in initializing.values()), default=now)
+        group.asked_ms = max((s.since_ms for s in initializing.values()), default=now_ms)
         write_states(state, group.group_id, replace(states, initializing=initializing, initialized=done))
     state.reply(message, Done())
 

@@ -44,13 +44,13 @@ from .state_partitions import StatePartitions, TopicState, joined
 from .writing import write_states
 
 if TYPE_CHECKING:
-    from ..state import ShardState
+    from ..shard_state import ShardState
 
 UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
 NOT_EMPTY = "The group is not empty."
 
 
-def alter_offsets(state: ShardState, message: GroupRequest, now: int) -> None:
+def alter_offsets(state: ShardState, message: GroupRequest, now_ms: int) -> None:
     request = message.request
     assert isinstance(request, AlterShareGroupOffsetsRequest)
     group_id = request.group_id
@@ -77,7 +77,7 @@ def alter_offsets(state: ShardState, message: GroupRequest, now: int) -> None:
     if group_id not in state.groups:
         # The record below gets its time: a heartbeat must not initialize these partitions again.
         state.put(group)
-    write_initializing(state, group, asked, now)
+    write_initializing(state, group, asked, now_ms)
     offsets = {topic_id: of_topic for topic_id, of_topic in offsets.items() if of_topic}
     state.reply(message, Followed(response, initialize_request(group, offsets) if offsets else None))
 
@@ -101,7 +101,7 @@ def _altered(
     return response
 
 
-def delete_offsets(state: ShardState, message: GroupRequest, now: int) -> None:
+def delete_offsets(state: ShardState, message: GroupRequest, now_ms: int) -> None:
     request = message.request
     assert isinstance(request, DeleteShareGroupOffsetsRequest)
     group = state.find(ShareGroup, request.group_id)
@@ -155,7 +155,7 @@ def delete_request(group_id: str, partitions: Mapping[bytes, Iterable[int]]) -> 
     return DeleteShareGroupStateRequest(group_id=group_id, topics=topics)
 
 
-def deleted(state: ShardState, message: GroupRequest, now: int) -> None:
+def deleted(state: ShardState, message: GroupRequest, now_ms: int) -> None:
     reported = message.request
     assert isinstance(reported, StatesDeleted)
     group = state.find(ShareGroup, reported.group_id)
@@ -166,7 +166,7 @@ def deleted(state: ShardState, message: GroupRequest, now: int) -> None:
     state.reply(message, Done())
 
 
-def delete_groups(state: ShardState, message: GroupRequest, now: int) -> None:
+def delete_groups(state: ShardState, message: GroupRequest, now_ms: int) -> None:
     reported = message.request
     assert isinstance(reported, DeletionOfGroups)
     response = DeletionsOfStates({}, {})
@@ -196,7 +196,7 @@ def _delete_all(state: ShardState, group: ShareGroup, states: StatePartitions) -
     return delete_request(group.group_id, {t: sorted(s.partitions) for t, s in candidates.items()})
 
 
-def initialized_partitions(state: ShardState, message: GroupRequest, now: int) -> None:
+def initialized_partitions(state: ShardState, message: GroupRequest, now_ms: int) -> None:
     asked = message.request
     assert isinstance(asked, InitializedPartitions)
     group = state.find(ShareGroup, asked.group_id)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ..group_settings import number
 
 if TYPE_CHECKING:
-    from ..state import ShardState
+    from ..shard_state import ShardState
 
 
 def session_timeout_ms(state: ShardState, group_id: str) -> int:

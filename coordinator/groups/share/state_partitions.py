@@ -82,10 +82,10 @@ def as_record(states: StatePartitions) -> ShareGroupStatePartitionMetadataValue:
     )
 
 
-def from_record(value: ShareGroupStatePartitionMetadataValue, now: int) -> StatePartitions:
+def from_record(value: ShareGroupStatePartitionMetadataValue, now_ms: int) -> StatePartitions:
     return StatePartitions(
-        _states(value.initializing_topics, now),
-        _states(value.initialized_topics, now),
+        _states(value.initializing_topics, now_ms),
+        _states(value.initialized_topics, now_ms),
         {topic.topic_id: topic.topic_name for topic in value.deleting_topics},
     )
 
@@ -96,5 +96,5 @@ def _infos(states: TopicStates) -> list[TopicPartitionsInfo]:
     ]
 
 
-def _states(topics: Iterable[TopicPartitionsInfo], now: int) -> dict[bytes, TopicState]:
-    return {t.topic_id: TopicState(t.topic_name, frozenset(t.partitions), now) for t in topics}
+def _states(topics: Iterable[TopicPartitionsInfo], now_ms: int) -> dict[bytes, TopicState]:
+    return {t.topic_id: TopicState(t.topic_name, frozenset(t.partitions), now_ms) for t in topics}

@@ -13,7 +13,7 @@ from .group import ShareGroup
 from .settings import assignment_interval_ms, session_timeout_ms
 
 if TYPE_CHECKING:
-    from ..state import ShardState
+    from ..shard_state import ShardState
 
 
 def update_epoch(state: ShardState, group: ShareGroup, subscription_changed: bool) -> bool:
@@ -32,12 +32,12 @@ def update_epoch(state: ShardState, group: ShareGroup, subscription_changed: boo
     return True
 
 
-def update_target(state: ShardState, group: ShareGroup, now: int) -> None:
+def update_target(state: ShardState, group: ShareGroup, now_ms: int) -> None:
     """Computes the target for the group's epoch, unless the last one is younger than the assignment interval.
 
     A later heartbeat computes a deferred target.
     """
-    if target_need(group, assignment_interval_ms(state, group.group_id), now) is not TargetNeed.NOW:
+    if target_need(group, assignment_interval_ms(state, group.group_id), now_ms) is not TargetNeed.NOW:
         return
     topics = topics_by_name(state.image, group.subscribed_topics())
     members = {
@@ -53,7 +53,7 @@ def update_target(state: ShardState, group: ShareGroup, now: int) -> None:
         for topic in topics.values()
         if topic.id in initialized
     }
-    writing.write_targets(state, group, simple(members, assignable), group.epoch, now)
+    writing.write_targets(state, group, simple(members, assignable), group.epoch, now_ms)
 
 
 def remove_member(state: ShardState, group: ShareGroup, member_id: str) -> None:
@@ -66,13 +66,13 @@ def remove_member(state: ShardState, group: ShareGroup, member_id: str) -> None:
         writing.write_target_epoch(state, group.group_id, group.epoch, 0)
 
 
-def expired(state: ShardState, event: Event, now: int) -> None:
+def expired(state: ShardState, event: Event, now_ms: int) -> None:
     group = state.find(ShareGroup, event[1])
     assert group is not None, "a deleted group takes its timers along"
     remove_member(state, group, event[2])
 
 
-def restore(state: ShardState, group: ShareGroup, now: int) -> None:
+def restore(state: ShardState, group: ShareGroup, now_ms: int) -> None:
     """Starts a whole session for every member after a load."""
     group.is_outdated = True
-    restart_sessions(state, group, now, session_timeout_ms)
+    restart_sessions(state, group, now_ms, session_timeout_ms)

@@ -26,7 +26,7 @@ from .member import ShareMember
 from .state_partitions import StatePartitions, as_record
 
 if TYPE_CHECKING:
-    from ..state import ShardState
+    from ..shard_state import ShardState
 
 _STABLE = 0
 

@@ -1,4 +1,4 @@
-"""Offset rules of streams groups. The rules that all kinds share are in coordinator/groups/state.py."""
+"""Offset rules of streams groups. The rules that all kinds share are in coordinator/groups/shard_state.py."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ....protocol.errors import ErrorCode
 from ....protocol.messages.offset_commit import OffsetCommitRequest
 from ....protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from ..member_commits import is_expired, validate_commit, validate_delete, validate_fetch
-from ..state import OffsetRules
+from ..shard_state import OffsetRules
 from .group import StreamsGroup
 from .tasks import TaskId
 from .topology import subtopology_of

@@ -19,7 +19,7 @@ from ....protocol.messages.streams_members import TaskIds, TaskOffset, UserEndpo
 from ....protocol.messages.streams_topics import StreamsTopic
 from ...result import GroupRequest
 from ..group_description import described
-from ..state import ShardState
+from ..shard_state import ShardState
 from . import description
 from .group import StreamsGroup
 from .member import StreamsMember
@@ -29,7 +29,7 @@ from .tasks import HeldTasks, TaskId, Tasks, by_subtopology
 ASSIGNOR = "sticky"
 
 
-def describe_groups(state: ShardState, message: GroupRequest, now: int) -> None:
+def describe_groups(state: ShardState, message: GroupRequest, now_ms: int) -> None:
     request = message.request
     assert isinstance(request, StreamsGroupDescribeRequest)
     groups = [

@@ -39,7 +39,7 @@ from .group import NO_TOPOLOGY_EPOCH, DescriptionWait, StreamsGroup
 from .writing import write_group_metadata, write_topology
 
 if TYPE_CHECKING:
-    from ..state import ShardState
+    from ..shard_state import ShardState
 
 Request = StreamsGroupTopologyDescriptionUpdateRequest
 #: A tag in StreamsGroupTopologyValue; Kafka numbers its own tags from 0. Its bytes are a StreamsGroupDescribeResponse
@@ -54,15 +54,15 @@ NOT_STORED, AVAILABLE = 1, 3
 FIRST_WAIT_MS, LONGEST_WAIT_MS = 30_000, 3_600_000
 
 
-def asks(group: StreamsGroup, now: int) -> bool:
+def asks(group: StreamsGroup, now_ms: int) -> bool:
     """Returns whether this heartbeat's response requests the description. Begins a wait before the next request."""
     topology, wait = group.topology, group.description_wait
     if topology is None or topology.epoch == group.metadata.failed_description_topology_epoch:
         return False
-    if _stored(topology) is not None or (wait is not None and now < wait.until_ms):
+    if _stored(topology) is not None or (wait is not None and now_ms < wait.until_ms):
         return False
     ms = FIRST_WAIT_MS if wait is None else min(2 * wait.ms, LONGEST_WAIT_MS)
-    group.description_wait = DescriptionWait(now + ms, ms)
+    group.description_wait = DescriptionWait(now_ms + ms, ms)
     return True
 
 
@@ -70,7 +70,7 @@ def _stored(topology: StreamsGroupTopologyValue) -> bytes | None:
     return None if topology.unknown_tags is None else topology.unknown_tags.get(DESCRIPTION_TAG)
 
 
-def update(state: ShardState, message: GroupRequest, now: int) -> None:
+def update(state: ShardState, message: GroupRequest, now_ms: int) -> None:
     request = message.request
     assert isinstance(request, Request)
     validation_error = first_error((_names, _of_a_member, _of_its_topology, _known_nodes), state, request)

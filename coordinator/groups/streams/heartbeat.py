@@ -45,7 +45,7 @@ from .validation import (
 from .writing import replace_member, write_current, write_member, write_metadata, write_topology
 
 if TYPE_CHECKING:
-    from ..state import ShardState
+    from ..shard_state import ShardState
 
 Request = StreamsGroupHeartbeatRequest
 
@@ -65,7 +65,7 @@ class Understood:
     owned: Tasks | None
 
 
-def heartbeat(state: ShardState, message: GroupRequest, now: int) -> None:
+def heartbeat(state: ShardState, message: GroupRequest, now_ms: int) -> None:
     request = message.request
     assert isinstance(request, Request)
     validation_error = validate(request)
@@ -76,7 +76,9 @@ def heartbeat(state: ShardState, message: GroupRequest, now: int) -> None:
         response = _leave(state, request)
     else:
         understood = _understood(state, message, request)
-        response = understood if isinstance(understood, Rejection) else _go_on(state, message, request, understood, now)
+        response = (
+            understood if isinstance(understood, Rejection) else _go_on(state, message, request, understood, now_ms)
+        )
     state.reply(message, error_response(response) if isinstance(response, Rejection) else response)
 
 
@@ -222,7 +224,7 @@ def _updated(
     )
 
 
-def _go_on(state: ShardState, message: GroupRequest, request: Request, said: Understood, now: int) -> Message:
+def _go_on(state: ShardState, message: GroupRequest, request: Request, said: Understood, now_ms: int) -> Message:
     group, group_id, member_id = said.group, request.group_id, request.member_id
     is_new_group = state.find(StreamsGroup, group_id) is None
     was_empty = not group.members
@@ -240,13 +242,13 @@ def _go_on(state: ShardState, message: GroupRequest, request: Request, said: Und
     _remember_offsets(group, request)
     _update_epoch(state, group, said)
     if was_empty:
-        _delay_first(state, group, now)
-    delay = update_target(state, group, now)
-    after = _reconciled(state, group, group.members[member_id], said.owned, now)
-    state.timers.set(group.session(member_id), now + session_timeout_ms(state, group_id))
+        _delay_first(state, group, now_ms)
+    delay = update_target(state, group, now_ms)
+    after = _reconciled(state, group, group.members[member_id], said.owned, now_ms)
+    state.timers.set(group.session(member_id), now_ms + session_timeout_ms(state, group_id))
     if request.shutdown_application and group.shutdown_asked_by is None:
         group.shutdown_asked_by = member_id
-    response = respond(state, message, request, group, said.member, after, delay, is_new_group, now)
+    response = respond(state, message, request, group, said.member, after, delay, is_new_group, now_ms)
     if is_new_group:
         # Kafka's first response precedes the group's existence: state outside the records begins after it.
         group.endpoint_epoch, group.configured = 0, None
@@ -292,22 +294,22 @@ def _needs_assignment(before: StreamsGroupMemberMetadataValue, after: StreamsGro
     )
 
 
-def _delay_first(state: ShardState, group: StreamsGroup, now: int) -> None:
+def _delay_first(state: ShardState, group: StreamsGroup, now_ms: int) -> None:
     """Delays the first assignment, so that the members of a starting application are assigned together."""
     delay_ms = initial_rebalance_delay_ms(state, group.group_id)
     if delay_ms > 0 and not group.delay_timer.is_set:
-        state.timers.set(group.delay_timer, now + delay_ms)
+        state.timers.set(group.delay_timer, now_ms + delay_ms)
 
 
 def _reconciled(
-    state: ShardState, group: StreamsGroup, member: StreamsMember, owned: Tasks | None, now: int
+    state: ShardState, group: StreamsGroup, member: StreamsMember, owned: Tasks | None, now_ms: int
 ) -> StreamsMember:
     tasks = NO_TASKS if group.delay_timer.is_set else group.target_of(member.member_id)
     after = reconcile(member, StreamsTarget(group.target_epoch, tasks), group.holders, owned)
     if after != member:
         write_current(state, group.group_id, after)
         if after.state is StreamsMemberState.UNREVOKED_TASKS:
-            state.timers.set(group.revocation(after.member_id), now + after.metadata.rebalance_timeout_ms)
+            state.timers.set(group.revocation(after.member_id), now_ms + after.metadata.rebalance_timeout_ms)
         else:
             group.revocation(after.member_id).cancel()
     return after

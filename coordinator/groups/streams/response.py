@@ -22,7 +22,7 @@ from .settings import acceptable_recovery_lag, heartbeat_interval_ms, rack_aware
 from .tasks import TaskId, by_subtopology
 
 if TYPE_CHECKING:
-    from ..state import ShardState
+    from ..shard_state import ShardState
 
 #: The versions that can request the description of the topology (KIP-1331).
 WITH_DESCRIPTIONS = StreamsGroupHeartbeatResponse.versions_with("topology_description_required")
@@ -45,7 +45,7 @@ def respond(
     after: StreamsMember,
     delay: str | None,
     is_new_group: bool,
-    now: int,
+    now_ms: int,
 ) -> Message:
     group_id = group.group_id
     status = _status(state, message, group, after, delay)
@@ -70,7 +70,7 @@ def respond(
     if not is_new_group:
         response.endpoint_information_epoch = group.endpoint_epoch
     if message.version in WITH_DESCRIPTIONS and not any(s.status_code == Status.STALE_TOPOLOGY for s in status):
-        response.topology_description_required = description.asks(group, now)
+        response.topology_description_required = description.asks(group, now_ms)
     configured = group.configured
     if configured is not None and configured.missing:
         return NeedsTopics(response, configured.missing)

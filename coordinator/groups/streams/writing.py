@@ -27,7 +27,7 @@ from .member import StreamsMember, current_assignment
 from .tasks import TaskId, Tasks, by_subtopology
 
 if TYPE_CHECKING:
-    from ..state import ShardState
+    from ..shard_state import ShardState
 
 
 def _target_value(tasks: Tasks) -> StreamsGroupTargetAssignmentMemberValue:

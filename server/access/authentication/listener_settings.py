@@ -14,6 +14,7 @@ from ....client.sasl import Login, PasswordLogin
 from ....metadata.configs import InvalidConfig, Password
 from ....metadata.credentials import BY_NAME
 from ...config.broker_config import BrokerConfig
+from ...config.listener_prefix import listener_prefix, mechanism_prefix
 from ...config.own_classes import is_own_class, load_class
 from .authentication import Settings
 from .jaas import KERBEROS_MODULE, PLAIN_MODULE, JaasEntry, parse_jaas
@@ -50,7 +51,7 @@ def listener_value(config: BrokerConfig, listener: str, key: ListKey) -> tuple[s
 def listener_value(config: BrokerConfig, listener: str, key: OptionalTextKey) -> str | None: ...
 def listener_value(config: BrokerConfig, listener: str, key: str) -> object:
     """Returns the value of a key for a listener."""
-    return config.value_of(f"listener.name.{listener.lower()}.{key}")
+    return config.value_of(listener_prefix(listener) + key)
 
 
 @overload
@@ -59,14 +60,14 @@ def mechanism_value(config: BrokerConfig, listener: str, mechanism: str, key: In
 def mechanism_value(config: BrokerConfig, listener: str, mechanism: str, key: OptionalTextKey) -> str | None: ...
 def mechanism_value(config: BrokerConfig, listener: str, mechanism: str, key: str) -> object:
     """Returns the value of a key for a mechanism on a listener."""
-    of_listener = f"listener.name.{listener.lower()}.{key}"
-    name = f"listener.name.{listener.lower()}.{mechanism.lower()}.{key}"
+    of_listener = listener_prefix(listener) + key
+    name = mechanism_prefix(listener, mechanism) + key
     return config.value_of(name if config.is_set(name) else of_listener)
 
 
 def jaas_of(config: BrokerConfig, listener: str, mechanism: str) -> JaasEntry | None:
     """Returns the login module of a mechanism on a listener. Raises InvalidConfig."""
-    name = f"listener.name.{listener.lower()}.{mechanism.lower()}.{JAAS}"
+    name = mechanism_prefix(listener, mechanism) + JAAS
     if not config.is_set(name):
         return None
     password = config.value_of(name)
@@ -94,7 +95,7 @@ def read_login(config: BrokerConfig, listener: str, key: TextKey) -> Login:
     if mechanism not in CLIENT_MECHANISMS:
         raise InvalidConfig(f"{key}: {mechanism} between nodes is not supported; use {', '.join(CLIENT_MECHANISMS)}")
     entry = jaas_of(config, listener, mechanism)
-    name = f"listener.name.{listener.lower()}.{mechanism.lower()}.{JAAS}"
+    name = mechanism_prefix(listener, mechanism) + JAAS
     if entry is None:
         raise InvalidConfig(f"{name} is not set: it names the user with which this node logs in on listener {listener}")
     if mechanism == GSSAPI:
@@ -151,7 +152,7 @@ def _gssapi(config: BrokerConfig, listener: str) -> Mechanism:
 def _kerberos(config: BrokerConfig, listener: str) -> tuple[str, str | None, str]:
     """Returns the principal of this node, its keytab, and the name of the service that nodes are."""
     entry = jaas_of(config, listener, GSSAPI)
-    name = f"listener.name.{listener.lower()}.gssapi.{JAAS}"
+    name = mechanism_prefix(listener, GSSAPI) + JAAS
     if entry is None:
         raise InvalidConfig(
             f"{name} is not set: it names the principal of the broker and its keytab, as {KERBEROS_MODULE} required "
@@ -180,7 +181,7 @@ def _kerberos(config: BrokerConfig, listener: str) -> tuple[str, str | None, str
 
 def _plain_users(config: BrokerConfig, listener: str) -> dict[str, str]:
     entry = jaas_of(config, listener, PLAIN)
-    name = f"listener.name.{listener.lower()}.plain.{JAAS}"
+    name = mechanism_prefix(listener, PLAIN) + JAAS
     if entry is None:
         raise InvalidConfig(f"{name} is not set: it names the users of PLAIN, as {PLAIN_MODULE} required user_NAME=…;")
     if entry.module != PLAIN_MODULE:

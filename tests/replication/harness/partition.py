@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from odradek.replication.partition import Partition
+from odradek.replication.replica_role import ReplicaRole
 
 ME, OTHER, THIRD = 1, 2, 3
 
@@ -20,7 +20,7 @@ class Registration(NamedTuple):
     partition_epoch: int = 0
 
 
-def leader_of(*isr: int, end: int = 10, high_watermark: int = 0) -> Partition:
-    partition = Partition(ME, end, high_watermark)
+def leader_of(*isr: int, end: int = 10, high_watermark: int = 0) -> ReplicaRole:
+    partition = ReplicaRole(ME, end, high_watermark)
     partition.apply(Registration(replicas=(ME, OTHER, THIRD), isr=isr), NOW)
     return partition

@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 import pytest
+from odradek.metadata.internal_topics import CLUSTER_METADATA_TOPIC
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.add_raft_voter import AddRaftVoterRequest
 from odradek.protocol.messages.api_versions import ApiVersionsResponse, SupportedFeatureKey
@@ -17,6 +18,7 @@ from odradek.protocol.messages.update_raft_voter import UpdateRaftVoterRequest, 
 from odradek.protocol.messages.voter_listeners import VoterListener
 from odradek.protocol.messages.voter_listeners import VoterListener as UpdatedListener
 from odradek.protocol.records.errors import CorruptBatch
+from odradek.protocol.uuids import METADATA_TOPIC_ID
 from odradek.replication.quorum import wire
 from odradek.replication.quorum.core import QuorumConfig
 from odradek.replication.quorum.effects import (
@@ -468,7 +470,8 @@ def test_voters_at_the_first_offset_belong_to_the_log() -> None:
 
 
 @pytest.mark.parametrize(
-    ("topic", "index", "is_metadata"), [(wire.TOPIC, 0, True), (wire.TOPIC, 1, False), ("other", 0, False)]
+    ("topic", "index", "is_metadata"),
+    [(CLUSTER_METADATA_TOPIC, 0, True), (CLUSTER_METADATA_TOPIC, 1, False), ("other", 0, False)],
 )
 def test_only_the_first_partition_of_the_metadata_topic_is_the_quorums(
     topic: str, index: int, is_metadata: bool
@@ -478,7 +481,7 @@ def test_only_the_first_partition_of_the_metadata_topic_is_the_quorums(
     named.topics[0].partitions[0].partition = index
     by_id = fetch(2, 0)
     by_id.topics[0].topic = ""
-    by_id.topics[0].topic_id = wire.TOPIC_ID if topic == wire.TOPIC else bytes(16)
+    by_id.topics[0].topic_id = METADATA_TOPIC_ID if topic == CLUSTER_METADATA_TOPIC else bytes(16)
     by_id.topics[0].partitions[0].partition = index
     vote = wire.vote_request("cluster", voter(2).key, voter(3).key, 2, SnapshotId(3, 1), pre_vote=False)
     vote.topics[0].topic_name = topic

@@ -27,6 +27,7 @@ from odradek.server.access.authorization.requirements import AuthorizerNotReady
 from odradek.server.access.authorization.sessions import MOST_KEPT_NAME, AuthorizationSession
 from odradek.server.fetch.fetch_authorization import FetchAuthorization
 from odradek.server.fetch.fetch_context import FetchContext
+from odradek.server.fetch.fetch_session import FetchSession
 
 from tests.server.harness.images import cache_of, image_with
 from tests.server.harness.noted_audit import NotedAudit
@@ -273,6 +274,9 @@ def test_session_counts_its_decisions_from_zero() -> None:
 class Reader:
     """The session of a client that may read some topics."""
 
+    version = 1
+    keeps_decisions = True
+
     def __init__(self, *topics: str, is_broker: bool = False) -> None:
         self.topics = topics
         self.is_broker = is_broker
@@ -303,6 +307,31 @@ def test_topics_that_a_consumer_may_not_read_are_decided_once_each(uses_ids: boo
     denied = FetchAuthorization(reader, metadata).denied(call, context, is_follower=False)
     assert set(denied) == ({b"2"} if uses_ids else {"other"}), "an unknown id is not among them"
     assert reader.asked == [("mine", 3), ("other", 2)]
+
+
+def test_few_topics_of_a_session_are_quick_to_decide_by_the_rules_of_its_last_request() -> None:
+    reader: Any = Reader("mine")
+    authorization = FetchAuthorization(reader, cache_of(image_with(TopicRecord("mine", b"1"))))
+    session = FetchSession(1, {}, 0, uses_topic_ids=False, is_follower=False)
+    call: Any = None
+
+    def is_quick(count: int) -> bool:
+        named: Any = {("mine", number): None for number in range(5)} | {
+            (f"t{one}", 0): None for one in range(count - 1)
+        }
+        session.partitions, session.topics = named, None
+        context = FetchContext(named, session)
+        assert not authorization.is_quick(context), "its topics are not counted"
+        authorization.denied(call, context, is_follower=False)
+        return authorization.is_quick(context)
+
+    assert is_quick(1) and is_quick(64) and not is_quick(65)
+    assert is_quick(1)
+    reader.version += 1
+    assert not authorization.is_quick(FetchContext(session.partitions, session))
+    assert is_quick(1)
+    reader.keeps_decisions = False
+    assert not is_quick(1), "a class of a user may take any time"
 
 
 @pytest.mark.parametrize("is_broker", [True, False])

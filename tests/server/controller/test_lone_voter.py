@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from odradek.protocol.internal.cluster_metadata import NoOpRecord
 from odradek.server.config.broker_config import BrokerConfig
-from odradek.server.controller.membership import LoneVoter
+from odradek.server.controller.lone_voter import LoneVoter
 from odradek.server.controller.metadata_batches import FLUSH_RETRY_S, FLUSH_TASK
 from odradek.server.controller.metadata_log import QuorumLog
 from odradek.storage.files.failures import LogDirectoryFailure

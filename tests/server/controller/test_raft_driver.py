@@ -38,8 +38,8 @@ from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.config.endpoint import Endpoint
 from odradek.server.controller import raft as raft_module
 from odradek.server.controller.joining import monotonic_clock
-from odradek.server.controller.membership import KnownLeader
-from odradek.server.controller.membership import QuorumLeader as NotedLeader
+from odradek.server.controller.known_leader import KnownLeader
+from odradek.server.controller.known_leader import QuorumLeader as NotedLeader
 from odradek.server.controller.metadata_log import DIRECTORY_NAME, QuorumLog
 from odradek.server.controller.quorum_requests import QuorumEndpoints, QuorumSender, bootstrap_endpoints, static_voters
 from odradek.server.controller.raft import QuorumRaft, reject_token

@@ -20,7 +20,7 @@ from odradek.server.controller.metadata_batches import QuorumVoters
 from odradek.server.controller.metadata_log import DIRECTORY_NAME, Loaded, MetadataLost, QuorumLog
 from odradek.server.controller.metadata_opening import _is_alone
 from odradek.server.controller.metadata_snapshots import encode_snapshot, write_snapshot_file
-from odradek.server.controller.single_voter import (
+from odradek.server.controller.single_voter_start import (
     _begin_epoch,
     _update_voter,
     activation,

@@ -15,12 +15,12 @@ from odradek.protocol.records.record import decode_batch
 from odradek.replication.controller.policies import Policies
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.config.endpoint import Endpoint
-from odradek.server.controller import single_voter
+from odradek.server.controller import single_voter_start
 from odradek.server.controller.formatting import format_directories
 from odradek.server.controller.metadata_batches import RECORDS_PER_BATCH, QuorumVoters, decode_batches
 from odradek.server.controller.metadata_log import QuorumLog
 from odradek.server.controller.metadata_opening import InvalidQuorum, open_log
-from odradek.server.controller.single_voter import LeadershipStart, new_controller, take_over
+from odradek.server.controller.single_voter_start import LeadershipStart, new_controller, take_over
 from odradek.server.runtime.clock import Clock
 from odradek.server.runtime.sliced_work import run_to_completion
 from odradek.storage.directory import LogDirectory
@@ -160,7 +160,7 @@ def test_controller_begins_with_the_image_of_all_records(tmp_path: Path, monkeyp
     def unsupported(delta: Any, image: Any, *, is_tiered: bool) -> None:
         offsets.append(image.offset)
 
-    monkeypatch.setattr(single_voter, "unsupported", unsupported)
+    monkeypatch.setattr(single_voter_start, "unsupported", unsupported)
     config = config_of(tmp_path)
     format_directories(config, CLUSTER_ID)
     first = started(config)

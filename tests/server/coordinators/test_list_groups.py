@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from odradek.coordinator.groups.state import KeptListing
+from odradek.coordinator.groups.kept_listing import KeptListing
 from odradek.protocol.codec import encode, stepwise_encoder
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.delete_groups import DeleteGroupsRequest

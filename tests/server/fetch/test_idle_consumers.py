@@ -288,20 +288,31 @@ def test_fetch_that_waits_is_woken_when_its_session_ends(tmp_path: Path) -> None
     simulated(story)
 
 
-def test_topic_that_is_denied_later_is_an_error_of_its_idle_partitions(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_large", [False, True])
+def test_topic_that_is_denied_later_is_an_error_of_its_idle_partitions(
+    is_large: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large Fetch makes them active in steps."""
+    monkeypatch.setattr(fetch_session, "_ACTIVATED_AT_ONCE", 1)
+
     async def story() -> None:
         harness = Harness(tmp_path, COUNT)
         harness.path.authorization = authorization = ScriptedAuthorization()
         session = idle_session(harness)
         authorization.denies.add(TOPIC_ID)
         for epoch in (2, 3):
-            harness.fetch(session=(session.id, epoch), max_wait_ms=0)
+            steps = harness.turns.steps
+            harness.fetch(session=(session.id, epoch), max_wait_ms=0, is_large=is_large)
+            await turns()
             assert {one.error_code for one in harness.data()} == {ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+            assert (harness.turns.steps - steps >= COUNT) or not is_large or epoch > 2
             assert len(harness.data()) == COUNT and not session.idle
         authorization.denies.clear()
-        harness.fetch(session=(session.id, 4), max_wait_ms=0)
+        harness.fetch(session=(session.id, 4), max_wait_ms=0, is_large=is_large)
+        await turns()
         assert [(one.error_code, one.high_watermark) for one in harness.data()] == [(0, 0)] * COUNT
-        harness.fetch(session=(session.id, 5), max_wait_ms=0)
+        harness.fetch(session=(session.id, 5), max_wait_ms=0, is_large=is_large)
+        await turns()
         assert harness.data() == [] and len(session.idle) == COUNT
 
     simulated(story)

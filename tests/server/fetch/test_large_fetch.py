@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import odradek
 import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
@@ -18,6 +19,7 @@ from tests.server.harness.data_path import FETCH_VERSION, DataPath, batch_of, va
 
 PARTITIONS = 6
 LONG_MS = 60_000
+AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
 @pytest.fixture(autouse=True)
@@ -70,6 +72,30 @@ def test_fetch_that_waits_ends_with_the_first_record(path: DataPath, other: Data
     number = path.client.send(request, FETCH_VERSION)
     assert other.produce(topic, batch_of(b"early"), index=4).error_code == 0
     assert records(path.client.receive(request, FETCH_VERSION, number)) == {4: [b"early"]}
+
+
+def test_large_session_with_few_active_partitions_is_read_in_one_go_with_an_authorizer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    started: list[large_fetch.LargeFetch] = []
+    original = large_fetch.LargeFetch.start
+
+    def start(self: large_fetch.LargeFetch) -> None:
+        started.append(self)
+        original(self)
+
+    monkeypatch.setattr(large_fetch.LargeFetch, "start", start)
+    config = {"authorizer.class.name": AUTHORIZER, "super.users": "User:ANONYMOUS"}
+    with odradek.Broker(config=config) as broker:
+        path = DataPath(broker)
+        topic = path.topic(PARTITIONS)
+        session_id = path.client.call(asked(path, topic, max_wait_ms=0, session_epoch=0), FETCH_VERSION).session_id
+        for epoch in (1, 2, 3):
+            path.produce(topic, batch_of(b"v"), index=epoch % 2)
+            again = FetchRequest(max_wait_ms=LONG_MS, min_bytes=1, session_id=session_id, session_epoch=epoch)
+            assert epoch % 2 in records(path.client.call(again, FETCH_VERSION))
+        path.close()
+    assert len(started) == 2, "the first request, and the one after it, which counts the topics"
 
 
 def test_fetch_waits_until_all_partitions_together_have_enough(path: DataPath, other: DataPath) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from odradek.server.partitions.parked_requests import BUCKET_MS
 from odradek.storage.segments.damage import SegmentSuspected
 
 from tests.server.harness.fetching import FOLLOWER, ONE, Harness, ask, produced
-from tests.server.harness.hosted import NOW_MS, TOPIC_ID
+from tests.server.harness.hosted import NOW_MS, TOPIC_ID, Hosted
 from tests.server.harness.virtual_time import after_ms, simulated, turns
 
 COUNT = 5
@@ -101,6 +102,63 @@ def test_record_that_comes_between_two_steps_is_not_missed(tmp_path: Path) -> No
         append(harness, 0)  # its step is over
         await turns()
         assert harness.sizes()[0] == ONE
+
+    simulated(story)
+
+
+def commit(hosted: Hosted) -> None:
+    """The records were written before they were looked at, and cannot be read before."""
+    hosted.follower_fetched(FOLLOWER, 1, 0, 5, NOW_MS)
+
+
+def go_offline(hosted: Hosted) -> None:
+    hosted.offline = True
+    hosted.wake_all()
+
+
+@pytest.mark.parametrize(("change", "found"), [(commit, (0, ONE)), (go_offline, (ErrorCode.KAFKA_STORAGE_ERROR, 0))])
+def test_change_between_two_steps_is_not_missed(
+    change: Callable[[Hosted], None], found: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log end of the partition stays as it was."""
+    looked = list[int]()
+    original = large_fetch.LargeFetch._look_at
+
+    async def story() -> None:
+        harness = Harness(tmp_path, COUNT, followers=(FOLLOWER,))
+        append(harness, 0)
+
+        def look_at(self: large_fetch.LargeFetch, hosted: Any, *others: Any) -> Any:
+            if COUNT - 1 not in looked and hosted.index == COUNT - 1:
+                change(harness.hosted[0])
+            looked.append(hosted.index)
+            return original(self, hosted, *others)
+
+        monkeypatch.setattr(large_fetch.LargeFetch, "_look_at", look_at)
+        harness.fetch(*asked(), max_wait_ms=60_000, is_large=True)
+        await turns()
+        assert looked == list(range(COUNT)) * 2
+        (first, *_) = harness.data()
+        assert (first.error_code, len(first.records or b"")) == found
+
+    simulated(story)
+
+
+def test_bytes_between_two_steps_count_for_the_least_bytes(tmp_path: Path) -> None:
+    """Too few of them begin no other attempt."""
+
+    async def story() -> None:
+        harness = Harness(tmp_path, COUNT)
+        harness.fetch(*asked(), min_bytes=2 * ONE, max_wait_ms=5000, is_large=True)
+        append(harness, 0)  # its step is over
+        await turns()
+        steps = harness.turns.steps
+        assert harness.responses == []
+        await after_ms(100)
+        assert harness.turns.steps == steps
+        append(harness, 0)
+        await turns()
+        assert harness.sizes()[0] == 2 * ONE
 
     simulated(story)
 

@@ -42,10 +42,15 @@ class Port:
         self.expired = 0
         #: For how long the quota allows no read.
         self.throttle_ms = 0
+        #: How long each fetch waited for the quota.
+        self.throttled: list[int] = []
         self.lent: list[Any] = []
 
     def throttled_ms(self) -> int:
         return self.throttle_ms
+
+    def fetch_throttled(self, wait_ms: int) -> None:
+        self.throttled.append(wait_ms)
 
     def lent_to(self, connection: Any) -> None:
         self.lent.append(connection)
@@ -189,6 +194,20 @@ def test_fetch_over_the_quota_of_reads_waits_as_long_as_the_client_or_the_quota_
         assert (one.error_code, len(one.records or b"")) == (0, len(RECORDS) if answered_ms == throttle_ms else 0)
         await after_ms(2 * throttle_ms)
         assert len(harness.responses) == 1
+        assert harness.port.throttled == ([throttle_ms] if max_wait_ms else [])
+
+    simulated(story)
+
+
+def test_wait_for_the_quota_of_reads_is_counted_once_for_all_partitions_and_looks(tmp_path: Path) -> None:
+    async def story() -> None:
+        harness = Tiered(tmp_path, 3)
+        harness.port.throttle_ms = 200
+        harness.fetch(ask(0, offset=2), ask(1, offset=2), ask(2, offset=END), max_wait_ms=5000, min_bytes=10 * ONE)
+        await after_ms(100)
+        harness.hosted[2].append(produced(), NOW_MS)
+        await after_ms(50)
+        assert harness.responses == [] and harness.port.throttled == [200]
 
     simulated(story)
 

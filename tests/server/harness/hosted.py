@@ -10,7 +10,7 @@ from typing import Any
 from odradek.metadata.image import PartitionImage
 from odradek.protocol.records.record import Record, encode_batch
 from odradek.replication.isr import IsrProposal
-from odradek.replication.partition import Partition
+from odradek.replication.replica_role import ReplicaRole
 from odradek.server.partitions.append_rules import AppendRules
 from odradek.server.partitions.hosted_partition import HostedPartition
 from odradek.server.replicas.truncations import Truncations
@@ -45,7 +45,7 @@ class Hosted(HostedPartition):
     ) -> None:
         folder = path / f"{topic}-{index}"
         log = log_class.open(folder, topic, index, LogConfig(**config), now_ms=NOW_MS)
-        role = Partition(local_id, log.log_end_offset, log.log_start_offset)
+        role = ReplicaRole(local_id, log.log_end_offset, log.log_start_offset)
         self.failures: list[Exception] = []
         self.proposals: list[IsrProposal] = []
         directory = LogDirectory(path)  # without a lock

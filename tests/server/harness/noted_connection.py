@@ -90,7 +90,7 @@ class NotedConnection:
     remote_address = "127.0.0.1:50000"
     software: tuple[str, str] | None = None
     is_token_authenticated = False
-    unsent_bytes = 0
+    unsent_bytes = stuck_bytes = taken_bytes = 0
 
     def __init__(self, node: Node | None = None, *, turns: Turns | None = None) -> None:
         node = node or node_of()

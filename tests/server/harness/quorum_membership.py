@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from odradek.server.controller.membership import CommitEngine, QuorumMembership
+from odradek.server.controller.commit_engine import CommitEngine
 from odradek.server.controller.metadata_log import QuorumLog
+from odradek.server.controller.quorum_membership import QuorumMembership
 from odradek.server.controller.raft import QuorumRaft
 from odradek.server.runtime.lazy import Lazy
 from odradek.server.runtime.node import Node

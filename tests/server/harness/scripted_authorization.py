@@ -9,6 +9,7 @@ from odradek.server.fetch.fetch_authorization import FetchAuthorization
 from odradek.server.fetch.fetch_context import FetchContext
 from odradek.server.fetch.fetched_partition import Topic
 from odradek.server.network.call import Call
+from odradek.server.runtime.sliced_work import Steps
 
 
 class ScriptedAuthorization(FetchAuthorization):
@@ -21,3 +22,9 @@ class ScriptedAuthorization(FetchAuthorization):
     def denied(self, call: Call[FetchRequest], context: FetchContext, *, is_follower: bool) -> Set[Topic]:
         self.asked_as.append(is_follower)
         return set(self.denies)
+
+    def denied_in_steps(
+        self, call: Call[FetchRequest], context: FetchContext, *, is_follower: bool
+    ) -> Steps[Set[Topic]]:
+        yield
+        return self.denied(call, context, is_follower=is_follower)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from odradek.server.controller.membership import CommitEngine
+from odradek.server.controller.commit_engine import CommitEngine
 from odradek.server.controller.metadata_batches import QuorumVoters
 
 

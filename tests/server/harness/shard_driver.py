@@ -16,7 +16,7 @@ from odradek.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFet
 from odradek.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from odradek.protocol.records.batch import iter_headers
 from odradek.protocol.schema import Message
-from odradek.replication.partition import Partition
+from odradek.replication.replica_role import ReplicaRole
 from odradek.server.coordinators.group_shard_driver import GroupShardDriver
 from odradek.server.partitions.append_rules import AppendRules
 from odradek.server.partitions.hosted_partition import HostedPartition
@@ -53,7 +53,7 @@ class Harness:
 
     def open(self, isr: tuple[int, ...] = (LOCAL,), max_message_bytes: int = 1_048_588) -> HostedPartition:
         log = Log.open(self.path, "__consumer_offsets", 0, LogConfig(), now_ms=now_ms())
-        role = Partition(LOCAL, log.log_end_offset, log.log_end_offset)
+        role = ReplicaRole(LOCAL, log.log_end_offset, log.log_end_offset)
         role.apply(PartitionImage((LOCAL, OTHER), isr, LOCAL, 1, 1, ()), now_ms())
         rules = AppendRules(None, None, False, 1 << 62, 1 << 62, True, 1, max_message_bytes, 1 << 30, 1 << 30)
         directory: Any = None

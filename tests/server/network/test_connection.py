@@ -79,6 +79,38 @@ def test_request_after_parked_fetch_is_answered_after_it(path: DataPath) -> None
     assert path.client.receive(metadata, 12, second).cluster_id
 
 
+def test_response_behind_an_unanswered_request_is_counted_until_the_peer_takes_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parked: list[Any] = []
+    monkeypatch.setattr(
+        api_versions, "ENDPOINT", replace(api_versions.ENDPOINT, handle=lambda _, call: parked.append(call))
+    )
+    with odradek.Broker() as broker, WireClient(broker.bootstrap_servers) as client:
+        connection = served(broker, client._socket)
+        metadata = MetadataRequest(topics=[])
+        first, second = client.send(ApiVersionsRequest(), 0), client.send(metadata, 12)
+        wait_until(lambda: connection.stuck_bytes)
+        stuck, before = connection.stuck_bytes, connection.taken_bytes
+        assert connection.unsent_bytes == 0 and stuck == connection.calls[1].size
+        broker._running().loop.call_soon_threadsafe(parked[0].reply, ApiVersionsResponse())
+        assert client.receive(ApiVersionsRequest(), 0, first).error_code == 0
+        assert client.receive(metadata, 12, second).cluster_id
+        wait_until(lambda: connection.taken_bytes == before + parked[0].size + stuck)
+        assert connection.stuck_bytes == connection.unsent_bytes == 0
+
+
+def test_closed_connection_has_no_stuck_responses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api_versions, "ENDPOINT", replace(api_versions.ENDPOINT, handle=lambda _, call: None))
+    with odradek.Broker() as broker, WireClient(broker.bootstrap_servers) as client:
+        connection = served(broker, client._socket)
+        client.send(ApiVersionsRequest(), 0)
+        client.send(MetadataRequest(topics=[]), 12)
+        wait_until(lambda: connection.stuck_bytes)
+        client.close()
+        wait_until(lambda: connection.closed and not connection.stuck_bytes)
+
+
 def test_a_frame_may_come_byte_by_byte(broker: odradek.Broker) -> None:
     with raw(broker) as made:
         for byte in request_frame(ApiVersionsRequest(), 0, 7, "slow"):

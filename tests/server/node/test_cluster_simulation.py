@@ -19,11 +19,11 @@ import pytest
 from odradek.protocol.records.batch import BatchHeader
 from odradek.protocol.schema import Message
 from odradek.replication.isr import IsrProposal
-from odradek.replication.partition import Partition
 from odradek.replication.quorum.core import Core
 from odradek.replication.quorum.elections import Elections
 from odradek.replication.quorum.following import DivergedCommit
 from odradek.replication.quorum.voters import VoterSet
+from odradek.replication.replica_role import ReplicaRole
 from odradek.server.controller import commits as quorum_commits
 from odradek.server.controller.replicated_log import ReplicatedQuorumLog
 from odradek.server.fetch import fetch
@@ -148,20 +148,20 @@ def followers_write_something_else(inject: pytest.MonkeyPatch) -> None:
 
 
 def forgets_what_it_committed(inject: pytest.MonkeyPatch) -> None:
-    def advance(self: Partition, now_ms: int) -> bool:
+    def advance(self: ReplicaRole, now_ms: int) -> bool:
         ends = [self.followers[member].end_offset for member in self.isr if member in self.followers]
         self.high_watermark = max(0, min([*ends, self.log_end_offset]))
         return True
 
-    inject.setattr(Partition, "_advance", advance)
+    inject.setattr(ReplicaRole, "_advance", advance)
 
 
 def counts_who_leaves_as_gone(inject: pytest.MonkeyPatch) -> None:
-    def maximal_isr(self: Partition) -> Sequence[int]:
+    def maximal_isr(self: ReplicaRole) -> Sequence[int]:
         return self.isr if self.proposal is None else self.proposal.isr
 
-    inject.setattr(Partition, "maximal_isr", property(maximal_isr))
-    inject.setattr(Partition, "_is_joining", lambda self, *_: False)
+    inject.setattr(ReplicaRole, "maximal_isr", property(maximal_isr))
+    inject.setattr(ReplicaRole, "_is_joining", lambda self, *_: False)
 
 
 def commits_what_one_has(inject: pytest.MonkeyPatch) -> None:
@@ -174,12 +174,12 @@ def tells_of_what_is_not_synced(inject: pytest.MonkeyPatch) -> None:
 
 
 def takes_anybody_in(inject: pytest.MonkeyPatch) -> None:
-    def propose_joining(self: Partition, replica: int) -> IsrProposal | None:
+    def propose_joining(self: ReplicaRole, replica: int) -> IsrProposal | None:
         if self.proposal is not None or not self.is_leader or replica in self.isr or replica not in self.followers:
             return None
         return self._propose((*self.isr, replica))
 
-    inject.setattr(Partition, "propose_joining", propose_joining)
+    inject.setattr(ReplicaRole, "propose_joining", propose_joining)
 
 
 def followers_miss_some_records(inject: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.network.file_sender import LEAST_LENT_BYTES, joined
-from odradek.server.remote.read_budget import BUFFER_BYTES, CHECK_INTERVAL_S, LEAST_TAKEN_BYTES, ReadBudget
+from odradek.server.remote.read_budget import (
+    BUFFER_BYTES,
+    CHECK_INTERVAL_S,
+    LEAST_TAKEN_BYTES,
+    MOST_STUCK_S,
+    ReadBudget,
+)
 from odradek.server.runtime.lent_memory import LentMemory, is_lent
 
 from tests.harness.examples import examples
@@ -103,30 +109,113 @@ def test_untaken_results_are_dropped_for_waiting_reads() -> None:
 
 
 class Peer:
-    """A connection with a response of which the peer takes some."""
+    """A connection with responses of which the peer takes some. `stuck_bytes`: of those behind an unanswered request."""
 
-    def __init__(self, unsent_bytes: int) -> None:
+    def __init__(self, unsent_bytes: int = 0, stuck_bytes: int = 0) -> None:
         self.unsent_bytes = unsent_bytes
+        self.stuck_bytes = stuck_bytes
+        self.taken_bytes = 0
         self.dropped: list[str] = []
 
     def drop_for(self, reason: str) -> None:
         self.dropped.append(reason)
 
+    def take(self, size: int) -> None:
+        self.unsent_bytes -= size
+        self.taken_bytes += size
+
+
+async def after_check() -> None:
+    await after_ms(CHECK_INTERVAL_S * 1000 + 1)
+
+
+def budget_with_waiting_read() -> ReadBudget:
+    budget = budget_of()
+    budget.reserve(0, MOST, lambda: None)
+    budget.reserve(1, MOST, lambda: None)
+    return budget
+
 
 @settings(max_examples=examples(40), deadline=None)
-@given(others_wait=st.booleans(), taken=st.integers(0, 2 * LEAST_TAKEN_BYTES))
-def test_peer_that_takes_too_little_is_dropped_exactly_while_others_wait(others_wait: bool, taken: int) -> None:
+@given(others_wait=st.booleans(), taken=st.integers(0, 2 * LEAST_TAKEN_BYTES), new=st.integers(0, MOST << 20))
+def test_peer_that_takes_too_little_is_dropped_exactly_while_others_wait(
+    others_wait: bool, taken: int, new: int
+) -> None:
+    """`new`: the bytes of a response that comes meanwhile."""
+
     async def story() -> None:
         budget, peer = budget_of(), Peer(10 * LEAST_TAKEN_BYTES)
         budget.reserve(0, MOST, lambda: None)
         budget.lent_to(peer)
         if others_wait:
             budget.reserve(1, MOST, lambda: None)
-        await after_ms(CHECK_INTERVAL_S * 1000 + 1)
+        await after_check()
         assert not peer.dropped
-        peer.unsent_bytes -= taken
-        await after_ms(CHECK_INTERVAL_S * 1000 + 1)
+        peer.take(taken)
+        peer.unsent_bytes += new
+        budget.lent_to(peer)
+        await after_check()
         assert bool(peer.dropped) == (others_wait and taken < LEAST_TAKEN_BYTES)
+        budget.stop()
+
+    simulated(story)
+
+
+def test_peer_that_takes_all_of_a_short_response_is_kept() -> None:
+    async def story() -> None:
+        budget, peer = budget_with_waiting_read(), Peer(LEAST_TAKEN_BYTES // 2)
+        budget.lent_to(peer)
+        await after_check()
+        for _ in range(3):
+            peer.take(LEAST_TAKEN_BYTES // 2)
+            peer.unsent_bytes = LEAST_TAKEN_BYTES // 2  # of another response, which is as short
+            await after_check()
+            assert not peer.dropped
+        await after_check()
+        assert peer.dropped, "it has taken nothing of the last one"
+        budget.stop()
+
+    simulated(story)
+
+
+def test_response_behind_an_unanswered_request_holds_memory_no_longer_than_clients_wait() -> None:
+    async def story() -> None:
+        budget, peer = budget_with_waiting_read(), Peer(stuck_bytes=LEAST_TAKEN_BYTES)
+        budget.lent_to(peer)
+        await after_ms(MOST_STUCK_S * 1000 - 1)
+        assert not peer.dropped
+        await after_check()
+        assert peer.dropped and budget.dropped == 1
+        budget.stop()
+
+    simulated(story)
+
+
+def test_response_that_is_made_after_a_check_is_watched() -> None:
+    async def story() -> None:
+        budget, peer = budget_with_waiting_read(), Peer()
+        budget.lent_to(peer)
+        await after_check()
+        peer.unsent_bytes = LEAST_TAKEN_BYTES
+        await after_check()
+        assert not peer.dropped
+        await after_check()
+        assert peer.dropped
+        budget.stop()
+
+    simulated(story)
+
+
+def test_peer_that_has_taken_all_is_forgotten() -> None:
+    async def story() -> None:
+        budget, peer = budget_with_waiting_read(), Peer()
+        budget.lent_to(peer)
+        for _ in range(3):
+            await after_check()
+        peer.unsent_bytes = LEAST_TAKEN_BYTES  # of local records
+        for _ in range(3):
+            await after_check()
+        assert not peer.dropped
         budget.stop()
 
     simulated(story)

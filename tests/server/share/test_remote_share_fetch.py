@@ -218,10 +218,15 @@ class Port:
         self.begun: dict[int, Callable[[RemoteRecords], None]] = {}
         self.withdrawn: list[int] = []
         self.throttle_ms = 0
+        #: How long each fetch waited for the quota.
+        self.throttled: list[int] = []
         self.lent: list[Any] = []
 
     def throttled_ms(self) -> int:
         return self.throttle_ms
+
+    def fetch_throttled(self, wait_ms: int) -> None:
+        self.throttled.append(wait_ms)
 
     def lent_to(self, connection: Any) -> None:
         self.lent.append(connection)

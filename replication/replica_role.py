@@ -1,4 +1,4 @@
-"""The leadership of one partition, as seen by one replica: the leader, the ISR and the high watermark.
+"""The role of one replica in its partition: leader or follower, with the ISR and the high watermark as it knows them.
 
 ```
              apply(partition names this broker leader)
@@ -49,8 +49,8 @@ class PartitionRegistration(Protocol):
     def partition_epoch(self) -> int: ...
 
 
-class Partition:
-    """The state of one replica. `local_id` is its broker, `log_end_offset` the end of its own log."""
+class ReplicaRole:
+    """The role of one replica. `local_id` is its broker, `log_end_offset` the end of its own log."""
 
     __slots__ = (
         "followers",

@@ -6,25 +6,25 @@ from collections.abc import Callable
 
 import pytest
 from odradek.replication.isr import IsrProposal
-from odradek.replication.partition import Partition
+from odradek.replication.replica_role import ReplicaRole
 
 from tests.replication.harness.partition import ME, NOW, OTHER, THIRD, Registration, leader_of
 
 FAR = 9
 
 
-def state(partition: Partition) -> dict[str, object]:
-    return {name: getattr(partition, name) for name in Partition.__slots__}
+def state(partition: ReplicaRole) -> dict[str, object]:
+    return {name: getattr(partition, name) for name in ReplicaRole.__slots__}
 
 
-def apply(**fields: object) -> Callable[[Partition], object]:
+def apply(**fields: object) -> Callable[[ReplicaRole], object]:
     known = {"replicas": (ME, OTHER), "isr": (ME, OTHER), "partition_epoch": 5, "leader_epoch": 7}
     registration = Registration(**(known | fields))  # type: ignore[arg-type]
     return lambda partition: partition.apply(registration, NOW)
 
 
-def accept(isr: tuple[int, ...]) -> Callable[[Partition], object]:
-    def accepted(partition: Partition) -> None:
+def accept(isr: tuple[int, ...]) -> Callable[[ReplicaRole], object]:
+    def accepted(partition: ReplicaRole) -> None:
         proposal = partition.proposal
         assert proposal is not None
         partition.accepted(proposal, isr, partition.leader_epoch, partition.partition_epoch + 1, NOW)
@@ -46,7 +46,7 @@ def accept(isr: tuple[int, ...]) -> Callable[[Partition], object]:
     ],
 )
 def test_input_that_would_break_a_partition_fails_and_leaves_it_as_it_was(
-    wrong: Callable[[Partition], object],
+    wrong: Callable[[ReplicaRole], object],
 ) -> None:
     partition = leader_of(ME, OTHER)
     partition.follower_fetched(THIRD, 10, NOW)
@@ -60,4 +60,4 @@ def test_input_that_would_break_a_partition_fails_and_leaves_it_as_it_was(
 
 def test_high_watermark_is_not_above_the_end() -> None:
     with pytest.raises(AssertionError, match="high watermark 11 above the end 10"):
-        Partition(ME, 10, 11)
+        ReplicaRole(ME, 10, 11)

@@ -1,33 +1,34 @@
-"""The groups of a shard: their kinds, their interface, and the one way to change their state.
+"""The state of a shard, and the kinds of its groups. The two call each other, and so are one file.
 
-- `Group`: a group of any kind.
-- `ShardState`: the state of a shard. `write` records a decision and replays it at once. Durable state is set in no
-  other way, so a shard that replays its log reaches the same state: the durable part of classic groups, all of
-  consumer groups, and the committed offsets.
-- `Kind`: the parts of a kind of groups. The shard, the offsets and the tools use them, and know no kind by name. A new
-  kind is a folder with a module `kind` that makes one of these, and a row in all_kinds.py.
+- `ShardState`: the groups of a shard, their committed offsets and timers. `write` records a decision and replays it at
+  once. Durable state is set in no other way, so a shard that replays its log reaches the same state: the durable part of
+  classic groups, all of consumer groups, and the committed offsets.
+- `Kind`: the operations, records and rules of a kind of groups. The shard, the offsets and the tools use them, and name no
+  kind. A new kind is a folder with a module `kind` that makes one of these, and a row in all_kinds.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...metadata.image import EMPTY_IMAGE, MetadataImage
 from ...protocol.errors import ErrorCode
 from ...protocol.internal.consumer_offsets import OffsetCommitKey, OffsetCommitValue
-from ...protocol.messages.list_groups import ListedGroup
 from ...protocol.messages.offset_commit import OffsetCommitRequest
 from ...protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from ...protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from ...protocol.schema import Message
 from ..groups_config import GroupsConfig
 from ..result import GroupRequest, Record, Reply
-from ..timers import Event, Timer, Timers
+from ..timers import Event, Timers
 from .committed_offsets import CommittedOffset, OffsetStore
+from .group import Group
+from .group_counters import GroupCounters
 from .group_records import offset_record
+from .kept_listing import KeptListing
+from .session import Session
 
 if TYPE_CHECKING:
     from ...metadata.delta import Part
@@ -39,27 +40,20 @@ Replay = Callable[["ShardState", Any, Any], None]
 ErrorResponse = Callable[[Any, int, ErrorCode], Message]
 #: Classes of a record's key and value.
 RecordType = tuple[type[Message], type[Message]]
-
-
-class Session(NamedTuple):
-    """The session of a member: its timer, and its length."""
-
-    member_id: str
-    timer: Timer
-    timeout_ms: int
+AGroup = TypeVar("AGroup", bound=Group)
 
 
 @dataclass(frozen=True)
 class OffsetRules:
-    """The rules for the offsets of a group. `group` is always of the kind; now is in milliseconds."""
+    """The rules for the offsets of a group. `group` is always of the kind."""
 
-    #: (state, group, request, version, now) -> of the whole request
+    #: (state, group, request, version, now_ms) -> of the whole request
     validate_commit: Callable[[ShardState, Any, OffsetCommitRequest, int, int], ErrorCode]
     #: (group, request) -> of the whole request
     validate_transactional_commit: Callable[[Any, TxnOffsetCommitRequest], ErrorCode]
     #: (group) -> may offsets of topics without subscribers be deleted?
     validate_delete: Callable[[Any], ErrorCode]
-    #: (state, group, topic, committed, now) -> has its retention passed?
+    #: (state, group, topic, committed, now_ms) -> has its retention passed?
     is_expired: Callable[[ShardState, Any, str, CommittedOffset, int], bool]
     #: (group, request, topic id, partition) -> error of one partition; None if `validate_commit` is enough.
     validate_partition: Callable[[Any, OffsetCommitRequest, bytes, int], ErrorCode] | None = None
@@ -81,11 +75,11 @@ class Kind:
     #: Request -> its response with one error, where that is not the one of the schema.
     error_responses: Mapping[type[Message], ErrorResponse]
     offsets: OffsetRules
-    #: (state, group, now): after the log was loaded.
+    #: (state, group, now_ms): after the log was loaded.
     restore: Callable[[ShardState, Any, int], None]
     #: (state, group): the sessions of its members, without those of which a request waits.
     sessions: Callable[[ShardState, Any], Iterable[Session]]
-    #: (state, event, now): a timer whose event begins with the kind's name and a space.
+    #: (state, event, now_ms): a timer whose event begins with the kind's name and a space.
     expired: Callable[[ShardState, Event, int], None]
     #: (state, group): writes the records that delete an empty group, without its offsets.
     delete: Callable[[ShardState, Any], None]
@@ -97,74 +91,12 @@ class Kind:
     expires: bool = True
     #: Whether an empty group makes room for one of another kind that begins under its id.
     replaceable_when_empty: bool = True
-    #: Handlers of classic requests to a group of the kind that has members: (state, group, message, now).
+    #: Handlers of classic requests to a group of the kind that has members: (state, group, message, now_ms).
     classic_requests: Mapping[type[Message], Callable[[ShardState, Any, GroupRequest, int], None]] = field(
         default_factory=dict
     )
     #: Requests whose members are given an id when they come without.
     joins: tuple[type[Message], ...] = field(default=())
-
-
-class Group(Protocol):
-    """A group. A group id has one kind at a time; the operations of a kind are in its `Kind`."""
-
-    #: The name in ListGroups, and the prefix of timer events: "classic", "consumer".
-    kind: ClassVar[str]
-    group_id: str
-
-    @property
-    def state(self) -> Enum:
-        """Returns the state. Its value is the name in tools."""
-
-    @property
-    def protocol_type(self) -> str | None: ...
-
-    def is_subscribed_to(self, topic: str) -> bool: ...
-
-    def input_topics(self) -> Collection[str]:
-        """Returns the topics that the members read, as far as they are known."""
-
-    def cancel_timers(self) -> None:
-        """Cancels all timers: the group is deleted, or replaced by one of another kind."""
-
-
-class KeptListing(ListedGroup):
-    """The entry of a group in ListGroups, valid while group, state and protocol type are those that it was made from.
-
-    `content`: the entry as it was encoded for `version`; empty before that.
-    """
-
-    __slots__ = ("content", "group", "state", "version")
-
-    def __init__(self, group: Group, state: Enum, protocol_type: str) -> None:
-        super().__init__(group.group_id, protocol_type, state.value, group.kind)
-        self.group = group
-        self.state = state
-        self.version = -1
-        self.content = b""
-
-
-@dataclass(slots=True)
-class GroupCounters:
-    offset_commits: int = 0
-    """Offsets, in transactions too."""
-    offset_deletions: int = 0
-    """Offsets that requests have deleted."""
-    offset_expirations: int = 0
-    classic_rebalances: int = 0
-    """Completed ones: the leader has assigned."""
-    consumer_rebalances: int = 0
-    """New epochs of groups since members, subscriptions or topics are others."""
-    share_rebalances: int = 0
-    streams_rebalances: int = 0
-    descriptions_kept: int = 0
-    """Of topologies (KIP-1331)."""
-    descriptions_rejected: int = 0
-    descriptions_reported: int = 0
-    descriptions_deleted: int = 0
-
-
-AGroup = TypeVar("AGroup", bound=Group)
 
 
 class ShardState:
@@ -256,7 +188,7 @@ class ShardState:
         self.kind_of(group).delete(self, group)
         return True
 
-    def respond_as_other_kind(self, message: GroupRequest, group_id: str, now: int) -> bool:
+    def respond_as_other_kind(self, message: GroupRequest, group_id: str, now_ms: int) -> bool:
         """Has a group of another kind answer a request of the classic protocol; False when there is none that does."""
         group = self.groups.get(group_id)
         if group is None or self.may_replace(group_id):
@@ -264,7 +196,7 @@ class ShardState:
         response = self.kind_of(group).classic_requests.get(type(message.request))
         if response is None:
             return False
-        response(self, group, message, now)
+        response(self, group, message, now_ms)
         return True
 
     # Changes.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.replication.divergence import UNDEFINED, truncation_offset
-from odradek.replication.partition import Partition
+from odradek.replication.replica_role import ReplicaRole
 
 from tests.replication.harness.partition import ME, NOW, OTHER, THIRD, Registration, leader_of
 
@@ -73,7 +73,7 @@ def test_new_epoch_resets_followers_and_records_its_start_offset() -> None:
 
 
 def test_follower_high_watermark_is_limited_by_its_log_end() -> None:
-    partition = Partition(ME, 10, 5)
+    partition = ReplicaRole(ME, 10, 5)
     partition.apply(Registration((OTHER, ME), (OTHER, ME), leader=OTHER), NOW)
     assert not partition.is_leader
     assert partition.follow(8)
@@ -87,7 +87,7 @@ def test_follower_high_watermark_is_limited_by_its_log_end() -> None:
 
 
 def test_older_metadata_is_ignored() -> None:
-    partition = Partition(ME, 0, 0)
+    partition = ReplicaRole(ME, 0, 0)
     partition.apply(Registration(leader_epoch=3, partition_epoch=9), NOW)
     assert not partition.apply(Registration(leader=OTHER, leader_epoch=2, partition_epoch=8), NOW)
     assert (partition.leader, partition.leader_epoch) == (ME, 3)
@@ -103,13 +103,13 @@ def test_older_metadata_is_ignored() -> None:
     ],
 )
 def test_request_epoch_is_compared_with_leader_epoch(believed: int, error: ErrorCode) -> None:
-    partition = Partition(ME, 0, 0)
+    partition = ReplicaRole(ME, 0, 0)
     partition.apply(Registration(leader_epoch=4), NOW)
     assert partition.error_for_epoch(believed) == error
 
 
 def test_follower_accepts_only_requests_allowed_for_followers() -> None:
-    partition = Partition(ME, 0, 0)
+    partition = ReplicaRole(ME, 0, 0)
     partition.apply(Registration((OTHER, ME), leader=OTHER, leader_epoch=4), NOW)
     assert partition.error_for_epoch(4) == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert partition.error_for_epoch(4, leader_only=False) == ErrorCode.NONE
@@ -118,7 +118,7 @@ def test_follower_accepts_only_requests_allowed_for_followers() -> None:
 
 def test_high_watermark_above_log_end_raises() -> None:
     with pytest.raises(AssertionError):
-        Partition(ME, 5, 6)
+        ReplicaRole(ME, 5, 6)
 
 
 @pytest.mark.parametrize(("fetches_behind", "stays"), [(1, True), (2, False)])
