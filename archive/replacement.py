@@ -1,9 +1,9 @@
 """Replacement of all rows of an Iceberg table and of its dead-letter records: two commits that count together.
 
 No catalog here has a commit of two tables. The dead-letter records are replaced first, with a property of their table that
-names the replacement and their snapshot before it. The snapshot of the topic's table names the same replacement, and then the
-property is removed. Where a process ended with the property there, `recover` looks for the replacement in the topic's table:
-without it, the dead-letter records are again those of the snapshot before.
+names the replacement and their snapshot before it. The snapshot of the topic's table names the same replacement, and then
+the property is removed. Where a process ended with the property there, `recover` looks for the replacement in the topic's
+table: without it, the dead-letter records are again those of the snapshot before.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from pyiceberg.table.snapshots import ancestors_of
 
 from .data_files import RETRIES
 
-#: Of a table of dead-letter records: the id of a replacement, and the number of the snapshot before it, if any. In the
-#: summary of a snapshot: the id.
+#: The property of a table of dead-letter records with the id of a replacement, and with the number of the snapshot before
+#: it, if any; the property of a snapshot with the id.
 _REPLACEMENT = "odradek.replacement"
 
 
