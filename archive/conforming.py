@@ -50,15 +50,15 @@ def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
     return values.cast(kind)
 
 
-def _changed(values: pa.Array, made: pa.Array) -> bool:
+def _changed(values: pa.Array, stored: pa.Array) -> bool:
     """Returns whether Arrow has rounded a number: in decimals, in smaller floats, and integers in doubles."""
-    if pa.types.is_floating(values.type) and (pa.types.is_decimal(made.type) or pa.types.is_floating(made.type)):
-        stored, given = made.cast(pa.float64()), values.cast(pa.float64())
-        differs = pc.and_(pc.not_equal(stored, given), pc.invert(pc.is_nan(given)))
+    if pa.types.is_floating(values.type) and (pa.types.is_decimal(stored.type) or pa.types.is_floating(stored.type)):
+        found, given = stored.cast(pa.float64()), values.cast(pa.float64())
+        differs = pc.and_(pc.not_equal(found, given), pc.invert(pc.is_nan(given)))
         return bool(pc.any(differs).as_py())
-    if pa.types.is_floating(made.type) and pa.types.is_decimal(values.type):
-        large = pc.greater_equal(pc.abs(made.cast(pa.float64())), float(exact_below(made.type)))
-        pairs = zip(values.filter(large).to_pylist(), made.filter(large).to_pylist(), strict=True)
+    if pa.types.is_floating(stored.type) and pa.types.is_decimal(values.type):
+        large = pc.greater_equal(pc.abs(stored.cast(pa.float64())), float(exact_below(stored.type)))
+        pairs = zip(values.filter(large).to_pylist(), stored.filter(large).to_pylist(), strict=True)
         return any(Fraction(one).denominator == 1 and one != other for one, other in pairs)
     return False
 
@@ -142,7 +142,7 @@ def _row_by_row(values: pa.Array, kind: pa.DataType, name: str) -> Conformed:
                 raise pa.ArrowInvalid(f"is of the type {values.type}, and the table's column is {kind}")
             number = _cast(one, kind)
             if _changed(one, number):
-                raise pa.ArrowInvalid(f"{one[0]} is no number of {kind}")
+                raise pa.ArrowInvalid(f"{one[0]} is not exact in {kind}")
             made.append(number)
             places[row] = len(made) - 1
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:

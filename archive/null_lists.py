@@ -8,21 +8,20 @@ takes its place there.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 import pyiceberg.io.pyarrow as library
+from pyiceberg.types import ListType, MapType
 
 
 class NullKeepingProjection(library.ArrowProjectionVisitor):  # type: ignore[misc]
     """The projection, with the nulls of lists and maps."""
 
-    def list(self, list_type: Any, list_array: pa.Array | None, value_array: pa.Array | None) -> pa.Array | None:
+    def list(self, list_type: ListType, list_array: pa.Array | None, value_array: pa.Array | None) -> pa.Array | None:
         return _with_nulls_of(list_array, super().list(list_type, list_array, value_array))
 
     def map(
-        self, map_type: Any, map_array: pa.Array | None, key_result: pa.Array | None, value_result: pa.Array | None
+        self, map_type: MapType, map_array: pa.Array | None, key_result: pa.Array | None, value_result: pa.Array | None
     ) -> pa.Array | None:
         return _with_nulls_of(map_array, super().map(map_type, map_array, key_result, value_result))
 

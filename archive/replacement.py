@@ -20,8 +20,8 @@ from pyiceberg.table.snapshots import ancestors_of
 
 from .data_files import RETRIES
 
-#: Of a table of dead-letter records: the id of a replacement, and the number of the snapshot before it, if any. In the
-#: summary of a snapshot: the id.
+#: The property of a table of dead-letter records with the id of a replacement, and with the number of the snapshot before
+#: it, if any; the property of a snapshot with the id.
 _REPLACEMENT = "odradek.replacement"
 
 

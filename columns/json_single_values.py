@@ -74,11 +74,11 @@ def _raw_double(value: str | float, kind: pa.DataType, where: str, wrong: str) -
     return made
 
 
-def _has_number(kind: pa.DataType, value: float | Literal, made: float) -> bool:
+def _has_number(kind: pa.DataType, value: float | Literal, number: float) -> bool:
     """Returns whether a smaller type than double has a number: an integer exactly, a fraction within its range."""
-    found = pa.scalar(made).cast(kind).as_py()
+    found = pa.scalar(number).cast(kind).as_py()
     is_integer = isinstance(value, int) or (isinstance(value, Literal) and value.is_integer)
-    return found == made if is_integer else math.isfinite(found)
+    return found == number if is_integer else math.isfinite(found)
 
 
 def mismatch_of_text(text: str, kind: pa.DataType) -> str | None:

@@ -28,6 +28,7 @@ from .planning import DataLoss, Offsets, chosen_topics, resolved
 from .source import read
 
 if TYPE_CHECKING:
+    from ..admin.topics import Topic
     from ..columns.cluster import Cluster
 
 #: The offsets that a table has, in the summaries of its snapshots.
@@ -88,7 +89,7 @@ class LatestTable:
             self._merge(self._latest(starts, ends), text)
         return count
 
-    def _own(self, merged: Mapping[str, Any], owner: Owner) -> Owner:
+    def _own(self, merged: Mapping[str, object], owner: Owner) -> Owner:
         """Compares the table's owner, and stores what the table lacks of it. Raises InvalidOptions for a table of another
         topic, and DataLoss for a topic that was created again.
         """
@@ -111,7 +112,9 @@ class LatestTable:
             self._spark.sql(f"ALTER TABLE {self._table} SET TBLPROPERTIES ('{OWNER}' = '{owner.text()}')")
         return owner
 
-    def _range(self, cluster: Cluster, topics: Any, merged: Mapping[str, Any]) -> tuple[dict[int, int], dict[int, int]]:
+    def _range(
+        self, cluster: Cluster, topics: list[Topic], merged: Mapping[str, Any]
+    ) -> tuple[dict[int, int], dict[int, int]]:
         first = self._offsets(cluster, topics, Position("startingOffsets", EARLIEST), is_start=True)
         ends = self._offsets(cluster, topics, Position("endingOffsets", LATEST), is_start=False)
         known = {int(one): offset for one, offset in merged.get("offsets", {}).items()}
@@ -124,7 +127,7 @@ class LatestTable:
             starts[one] = min(max(offset, first[one]), ends[one])
         return starts, ends
 
-    def _offsets(self, cluster: Cluster, topics: Any, position: Position, *, is_start: bool) -> dict[int, int]:
+    def _offsets(self, cluster: Cluster, topics: list[Topic], position: Position, *, is_start: bool) -> dict[int, int]:
         found: Offsets = resolved(cluster, topics, self._options, position, is_start=is_start)
         return {partition: offset for (_, partition), offset in found.items()}
 

@@ -67,11 +67,11 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> GeneratedLog:
 
 
 def condition(rng: random.Random, columns: list[str], depth: int) -> str:
-    chance = rng.random()
-    if depth and chance < 0.4:
+    draw = rng.random()
+    if depth and draw < 0.4:
         parts = (condition(rng, columns, depth - 1) for _ in range(2))
         return f"({rng.choice((' and ', ' or ')).join(parts)})"
-    if depth and chance < 0.5:
+    if depth and draw < 0.5:
         return f"not ({condition(rng, columns, depth - 1)})"
     name = rng.choice(columns)
     first, second, third = rng.choices(_LITERALS[name], k=3)
