@@ -1,4 +1,4 @@
-"""The role of one replica in its partition: leader or follower, with the ISR and the high watermark as it knows them.
+"""The role of one replica in its partition: leader or follower, with its ISR and high watermark.
 
 ```
              apply(partition names this broker leader)

@@ -1,7 +1,7 @@
 """Drives the quorum on this node, and is its interface for the rest of the node.
 
 Its parts: the active controller decides requests and appends the decisions (`active_controller.py`); the membership has
-them committed (`membership.py` alone, otherwise `raft.py`); every node publishes what is committed
+them committed (`lone_voter.py` alone, otherwise `raft.py`); every node publishes what is committed
 (`image_publishing.py`) and writes snapshots of it (`snapshotting.py`). Replies follow the
 publication, in the order of the requests: a client that has its response can read what it requested, also after a
 crash. Reads wait as well, until everything that their decision saw is committed.

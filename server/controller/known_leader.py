@@ -1,4 +1,4 @@
-"""The quorum's leader, as this node knows it."""
+"""The leader of the quorum, by the last news of this node, and the times without one."""
 
 from __future__ import annotations
 

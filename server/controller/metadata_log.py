@@ -1,7 +1,7 @@
 """`__cluster_metadata-0` on the disk: the log of the quorum and its snapshots.
 
 Appended records are in the page cache only. They count once a flush has written them to the disk, as raft.py
-and membership.py have it do.
+and lone_voter.py have it do.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class LargeFetch(Fetch):
         self._chunk: list[FetchedPartition] = []
         #: Partitions that were looked at, and are watched since then.
         self._watched: list[HostedPartition] = []
-        #: What has come of them during the attempt: bytes, and other changes.
+        #: Their changes during the attempt: new bytes, and others.
         self._grown_bytes, self._is_changed = 0, False
         #: By topic, for each step: the partitions that are encoded already. None of them where there is no packer.
         self._quiet: list[dict[Topic, QuietPartitions]] = []

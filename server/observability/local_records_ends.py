@@ -69,11 +69,11 @@ class LocalRecordsEnds:
             return
         self._is_reading = True
 
-        def ended(found: RecordsEnds | BaseException) -> None:
+        def ended(ends: RecordsEnds | BaseException) -> None:
             self._is_reading = False
-            if isinstance(found, BaseException):
-                raise found
-            done(found)
+            if isinstance(ends, BaseException):
+                raise ends
+            done(ends)
 
         self._disk.run_then(partial(_read_all, cold), ended)
 
@@ -100,7 +100,7 @@ def _read_all(cold: ColdReads) -> RecordsEnds:
     return found
 
 
-def _note(found: RecordsEnds, place: TopicPartition, gap: Gap, data: bytes | bytearray) -> None:
+def _note(ends: RecordsEnds, place: TopicPartition, gap: Gap, data: bytes | bytearray) -> None:
     end = records_end_in(data, gap)
     if end is not None:
-        found[place] = end
+        ends[place] = end

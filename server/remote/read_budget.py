@@ -31,7 +31,7 @@ LEAST_TAKEN_BYTES = 64 << 10
 MOST_STUCK_S = 30.0
 
 
-class _Seen(NamedTuple):
+class _Taking(NamedTuple):
     """A connection with a response of lent memory, at a check. `stuck_checks`: in how many checks in succession its
     responses waited for those of earlier requests only.
     """
@@ -58,7 +58,7 @@ class ReadBudget:
         #: The reads that wait for room: size, and what begins each.
         self._waiting: dict[Hashable, tuple[int, Callable[[], object]]] = {}
         #: Connections with responses of lent memory, each as the last check has seen it.
-        self._borrowers: dict[Borrower, _Seen | None] = {}
+        self._borrowers: dict[Borrower, _Taking | None] = {}
         self._has_waited = False
         self._check: asyncio.TimerHandle | None = None
         #: Connections that were dropped.
@@ -146,7 +146,7 @@ class ReadBudget:
             self._borrowers[borrower] = seen
             if before is None:
                 continue
-            # What was unsent at the last check is sent first: a response that came since then counts for nothing.
+            # Bytes that were unsent at the last check are sent first, before responses that came since then.
             is_slow = seen.taken_bytes - before.taken_bytes < min(LEAST_TAKEN_BYTES, before.unsent_bytes)
             if before.is_idle and seen.is_idle:
                 del self._borrowers[borrower]
@@ -166,8 +166,8 @@ class ReadBudget:
             self._check = None
 
 
-def _seen(borrower: Borrower, before: _Seen | None) -> _Seen:
+def _seen(borrower: Borrower, before: _Taking | None) -> _Taking:
     unsent = borrower.unsent_bytes
     is_stuck = not unsent and borrower.stuck_bytes > 0
     stuck_checks = 1 if before is None else before.stuck_checks + 1
-    return _Seen(borrower.taken_bytes, unsent, stuck_checks if is_stuck else 0)
+    return _Taking(borrower.taken_bytes, unsent, stuck_checks if is_stuck else 0)

@@ -48,13 +48,13 @@ class PartedSet(Set[T]):
             yield
 
 
-def equals_in_steps(one: Set[T], other: Set[T]) -> Steps[bool]:
-    """Computes `one == other`. Of two sets in parts, a step compares one part."""
-    if not isinstance(one, PartedSet) or not isinstance(other, PartedSet):
-        return one == other
-    if one._parts.keys() != other._parts.keys():
+def equals_in_steps(values: Set[T], other: Set[T]) -> Steps[bool]:
+    """Computes `values == other`. Of two sets in parts, a step compares one part."""
+    if not isinstance(values, PartedSet) or not isinstance(other, PartedSet):
+        return values == other
+    if values._parts.keys() != other._parts.keys():
         return False
-    for place, part in one._parts.items():
+    for place, part in values._parts.items():
         if part != other._parts[place]:
             return False
         yield

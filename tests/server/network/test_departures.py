@@ -103,7 +103,7 @@ def test_share_fetch_of_a_departed_peer_ends(path: DataPath) -> None:
 def test_share_fetch_beyond_the_limit_of_sessions_ends_with_its_peer(path: DataPath) -> None:
     topic = path.topic()
     configure(path.broker.bootstrap_servers, GROUP)
-    begun, rejected = (share_fetch(path, topic, letter * MEMBER_SIZE, wait_ms=0) for letter in "AB")
+    begun, rejected = (share_fetch(path, topic, name * MEMBER_SIZE, wait_ms=0) for name in "AB")
     with WireClient(path.broker.bootstrap_servers) as first:
         assert first.call(begun, SHARE_VERSION).error_code == 0
         assert path.client.call(rejected, SHARE_VERSION).error_code == ErrorCode.SHARE_SESSION_LIMIT_REACHED
