@@ -107,8 +107,8 @@ class _TlsHandler(urllib.request.HTTPSHandler):
 
 
 def exchanged(request: urllib.request.Request, seconds: float, most_bytes: int) -> bytes:
-    """The body of the response. Raises OSError, HTTPException, and ValueError for a body that is longer or cut. HTTPError,
-    for a status that is an error, has the beginning of its body.
+    """The body of the response. Raises OSError, an error of `http.client`, and ValueError for a body that is longer or cut.
+    HTTPError, for a status that is an error, has the beginning of its body.
     """
     with _Deadline(seconds) as deadline:
         try:

@@ -33,6 +33,7 @@ from starlette.testclient import TestClient
 
 from compat_tests.console.harness.connect_worker import ConnectWorker, connect_worker
 from compat_tests.recipes import eventually
+from tests.harness.examples import examples
 
 pytestmark = [pytest.mark.usefixtures("sockets"), pytest.mark.slow]
 
@@ -217,7 +218,7 @@ def send(
 
 
 @pytest.mark.parametrize("route", sorted(VIEWS))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(data=st.data())
 def test_page_takes_odd_parameters(world: World, route: str, data: st.DataObject) -> None:
     names = sorted(parameters_of(VIEWS[route].__module__) | {"filter-list"})
@@ -232,7 +233,7 @@ def test_page_takes_odd_parameters(world: World, route: str, data: st.DataObject
 @pytest.mark.parametrize(
     ("route", "name"), [(route, name) for route in sorted({*VIEWS, *ACTIONS}) for name in parts_of(route)]
 )
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(value=_VALUES | _LONGER_OR_DEEP)
 def test_address_takes_odd_parts(world: World, route: str, name: str, value: str) -> None:
     # There is no route without one, and the test's client reads parts of dots and slashes twice.
@@ -257,7 +258,7 @@ def test_odd_number_in_an_address_is_refused_with_the_limits(world: World, route
 
 
 @pytest.mark.parametrize("route", sorted(ACTIONS))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(data=st.data())
 def test_form_takes_odd_fields(world: World, route: str, data: st.DataObject) -> None:
     names = sorted(parameters_of(ACTIONS[route][1].__module__) - {"csrf"})

@@ -30,6 +30,8 @@ _HARNESS = ("tests/docs/shells.py", "tests/docs/environments.py")
 _COMMAND = re.compile(r"\bodradek ([a-z]+)(?: ([a-z-]+))?")
 _IMPORTED = re.compile(r"(?:import|from) odradek(?:\.(\w+))?")
 _EXTRA = re.compile(r"\[([a-z,-]+)\]")
+#: Packages that do the work of a command's own.
+_BENEATH = {"query": ("columns", "archive")}
 
 
 def page_of(test: str) -> str | None:
