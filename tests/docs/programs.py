@@ -84,7 +84,8 @@ def _modules_of_command(first: str, second: str) -> Iterator[Path]:
         return
     module = found[1].module.partition(":")[0]
     folder, parts = (ROOT, module[1:].split(".")) if module.startswith(".") else (ROOT / "cli", module.split("."))
-    yield from _files(folder / parts[0])
+    for name in (parts[0], *_BENEATH.get(parts[0], ())):
+        yield from _files(folder / name)
 
 
 def _files(path: Path) -> Iterator[Path]:
