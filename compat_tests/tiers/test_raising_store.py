@@ -23,13 +23,18 @@ def properties(folder: Path) -> dict[str, str]:
     return tiered.properties(folder) | stores.RAISING | {"remote.log.manager.task.retry.backoff.ms": "50"}
 
 
-def await_failures(broker: OdradekProcess, method: str, call: Callable[[], object] = lambda: None) -> None:
-    """Waits until a line of the log names the method and its exception."""
-    logged = len(broker.log_file.read_text())
+def logged(broker: OdradekProcess) -> int:
+    return len(broker.log_file.read_text())
+
+
+def await_failures(broker: OdradekProcess, method: str, since: int, call: Callable[[], object] = lambda: None) -> None:
+    """Waits until a line of the log names the method and its exception. `since`: characters before the method was to fail,
+    since a failure that comes again has no line of its own for a time.
+    """
 
     def is_logged() -> bool:
         call()
-        lines = broker.log_file.read_text()[logged:].splitlines()
+        lines = broker.log_file.read_text()[since:].splitlines()
         return any(f"RaisingStore.{method}: OSError: " in line for line in lines)
 
     eventually(is_logged, what=f"the failure of {method} is logged", deadline_s=60)
@@ -48,17 +53,20 @@ def test_exceptions_of_a_users_store_are_logged_as_its_failures(broker: OdradekP
     values = tiered.values_of(COUNT)
     tiered.produce(broker.bootstrap, values)
     tiered.await_local_start(broker.data_dir, COUNT // 2)
+    before = logged(broker)
     (folder / stores.FAIL).touch()
-    await_failures(broker, "fetch_index", lambda: fetch(broker))
+    await_failures(broker, "fetch_index", before, lambda: fetch(broker))
+    before = logged(broker)
     tiered.produce(broker.bootstrap, tiered.values_of(COUNT, COUNT))
-    await_failures(broker, "copy_log_segment_data")
+    await_failures(broker, "copy_log_segment_data", before)
     (folder / stores.FAIL).unlink()
     tiered.await_local_start(broker.data_dir, COUNT + COUNT // 2)
     assert tiered.consume(broker.bootstrap, 2 * COUNT) == tiered.numbered(tiered.values_of(2 * COUNT))
+    before = logged(broker)
     (folder / stores.FAIL).touch()
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     (done,) = admin.delete_topics([tiered.TOPIC]).values()
     done.result(30)
-    await_failures(broker, "delete_log_segment_data")
+    await_failures(broker, "delete_log_segment_data", before)
     (folder / stores.FAIL).unlink()
     eventually(lambda: not tiered.remote_segments(folder), what="the segments are deleted", deadline_s=60)

@@ -148,7 +148,7 @@ def test_scan_of_a_store_has_each_record_once(tmp_path: Path, monkeypatch: pytes
                 check(made, rng, client=made.client)
                 check_other_ranges(made, rng, committed=number == 1)
         remote += any(one.remote is not None for one in scan(made.topic_path, client=made.client).splits)
-    assert remote > RUN_AT_ONCE // 4
+    assert remote > RUN_AT_ONCE // 4 or RUN_AT_ONCE < 4, "one seed of four has a remote part, or more"
 
 
 @pytest.mark.parametrize("first_seed", GROUPS)
