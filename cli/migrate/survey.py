@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ...admin.configs import Kind, describe_configs, describe_topic_configs
+from ...admin.errors import ResponseError
 from ...admin.features import describe_features
 from ...admin.metadata_quorum import QuorumDescription, describe_quorum
 from ...admin.nodes import describe_cluster
@@ -92,12 +93,21 @@ def survey(admin: Admin) -> Survey:
 
 
 def _describe(admin: Admin, node: SurveyedNode) -> None:
-    loggers = describe_configs(admin, Kind.BROKER_LOGGER, str(node.id))
-    node.program = ODRADEK if any(name.startswith(_OWN_LOGGERS) for name in loggers) else APACHE
+    node.program = ODRADEK if any(name.startswith(_OWN_LOGGERS) for name in _loggers(admin, node.id)) else APACHE
     found = describe_configs(admin, Kind.BROKER, str(node.id))
     node.configs = {name: one.value for name, one in sorted(found.items()) if one.config_source != _DEFAULT}
     levels = describe_features(admin, node.id)
     node.supported = {name: one.supported for name, one in levels.items() if one.supported is not None}
+
+
+def _loggers(admin: Admin, node_id: int) -> Collection[str]:
+    """The loggers of a node; none where the logging of Apache Kafka cannot list them. Raises ResponseError for a denial."""
+    try:
+        return describe_configs(admin, Kind.BROKER_LOGGER, str(node_id))
+    except ResponseError as error:
+        if error.is_denial:
+            raise
+        return ()
 
 
 def _tiered(admin: Admin, topics: list[Topic]) -> list[str]:
