@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("processes")
 
 PARTITIONS = 4
 DEADLINE_S = 60
-#: A poll of kafka-python that ends within a rebalance begins the next one anew, so a short one gets nowhere on a busy machine.
+#: A poll of kafka-python that ends within a rebalance begins it anew, so a short one gets nowhere on a busy machine.
 POLL_MS = 1000
 #: Limit of the best of several tries: a rebalance that waits for more members takes 3 s. A quiet machine takes 0.1 to 0.3.
 FIRST_RECORD_S = 0.8
