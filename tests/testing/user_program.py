@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import assert_type
 
 import odradek
+from odradek.archive.relation import Relation
 from odradek.columns.scan import Scan
 from odradek.testing.cluster import Isolation
 from odradek.testing.control_port import ControlPort
@@ -224,3 +225,4 @@ def simulated_time(service: Coroutine[None, None, None]) -> None:
 
 def scans(directory: Path) -> None:
     assert_type(odradek.scan(directory / "orders"), Scan)
+    assert_type(odradek.relation("orders", bootstrap_servers="localhost:9092", warehouse=directory), Relation)
