@@ -129,7 +129,7 @@ def test_unencodable_response_of_the_quorum_ends_its_request_alone(
     controller = controller_of(broker)
     assert ask(controller, vote(), 2).topics
     with monkeypatch.context() as injected:
-        injected.setattr(wire, "TOPIC", TOO_LONG)
+        injected.setattr(wire, "CLUSTER_METADATA_TOPIC", TOO_LONG)
         injected.setattr(wire, "partition_of", lambda request: request.topics[0].partitions[0])
         assert ask(controller, vote(), 2).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert ask(controller, vote(), 2).error_code == ErrorCode.NONE

@@ -19,6 +19,7 @@ from compat_tests.recipes import eventually
 from compat_tests.wire import WireClient
 from tests.server.harness.data_path import DataPath
 from tests.server.harness.share_groups import SETTINGS, configure
+from tests.server.harness.share_member import Member
 
 pytestmark = pytest.mark.usefixtures("sockets")
 
@@ -96,8 +97,12 @@ def test_fetch_of_a_departed_peer_ends(path: DataPath, is_large: bool, monkeypat
 def test_share_fetch_of_a_departed_peer_ends(path: DataPath) -> None:
     topic = path.topic()
     configure(path.broker.bootstrap_servers, GROUP)
+    # A share partition has a state once a member was assigned it; without one the response comes at once.
+    Member(path.broker.bootstrap_servers, GROUP, topic, [(path.topic_id(topic), 0)]).close()
     hosted = path.hosted(topic)
-    depart(path, share_fetch(path, topic, "A" * MEMBER_SIZE), SHARE_VERSION, lambda: bool(hosted.watchers))
+    depart(
+        path, share_fetch(path, topic, "A" * MEMBER_SIZE), SHARE_VERSION, lambda: bool(hosted.watchers), is_held=True
+    )
 
 
 def test_share_fetch_beyond_the_limit_of_sessions_ends_with_its_peer(path: DataPath) -> None:
