@@ -24,7 +24,7 @@ def _produce(broker: odradek.Broker, topic: str, *values: bytes) -> None:
 
 
 @pytest.fixture(scope="module")
-def broker() -> Iterator[odradek.Broker]:
+def broker(processes: None) -> Iterator[odradek.Broker]:
     with odradek.Broker() as made:
         yield made
 

@@ -74,6 +74,7 @@ def test_fetch_that_waits_ends_with_the_first_record(path: DataPath, other: Data
     assert records(path.client.receive(request, FETCH_VERSION, number)) == {4: [b"early"]}
 
 
+@pytest.mark.usefixtures("sockets")
 def test_large_session_with_few_active_partitions_is_read_in_one_go_with_an_authorizer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
