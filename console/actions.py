@@ -130,7 +130,8 @@ def _noted(change: Change, backend: Backend, form: Fields, note: Callable[[str, 
     try:
         result = attempted(change, backend, form)
     except Exception as error:
-        note(f"failed: {type(error).__name__}: {error}; it may have been done", form)
+        # Its text may quote what the form has, such as a password.
+        note(f"failed: {type(error).__name__}; it may have been done", form)
         raise
     finally:
         backend.poller.poll_soon()

@@ -16,14 +16,13 @@ import typer
 from ..admin.connection import Connection
 from ..cli.client.options import client_command, new_app
 from ..cli.records.record_options import Isolation, MessageName, SchemaRegistry, ValueSchemaFile
-from ..client.error_kinds import ErrorKind
 from ..client.user_errors import Misused, UserError
 from ..columns.errors import ScanError
 from ..columns.value_schema import ValueSchema
 from ..extras import install_command
 from .result import ResultFormat, write_result
 from .scans import QueryScans
-from .table_place import TablePlace
+from .table_reading import TableReading
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
@@ -85,8 +84,9 @@ def query(
 ) -> None:
     """Query topics with SQL: `odradek query "select key, count(*) from orders group by key"`."""
     form = _form(output_format, file)
-    place = TablePlace(warehouse, catalog, parquet, namespace)
-    has_tables = _has_tables(place, without=data_dir is not None or latest_per_key or skip_unreadable)
+    has_tables = (warehouse or catalog or parquet) is not None
+    if has_tables and (data_dir is not None or latest_per_key or skip_unreadable):
+        raise Misused("--data-dir, --latest-per-key and --skip-unreadable read logs alone: leave out the tables")
     values = None
     if value_format not in (Form.text, Form.binary):
         values = ValueSchema.of_options(connection, value_format, value_schema, schema_registry, message)
@@ -102,7 +102,8 @@ def query(
         names = _tables(database, sql)
         table: Callable[[str], ds.Dataset] = scans.table
         if has_tables:
-            tables = _opened(place, connection, isolation_level, values, value_format)
+            reading = TableReading(namespace, isolation_level.value, values, value_format is not Form.binary)
+            tables = _opened(connection, reading, warehouse, catalog, parquet)
             readings.append(tables)
             table = partial(tables.table, otherwise=scans.table)
         for name in names:
@@ -111,29 +112,20 @@ def query(
         scans.warn()
 
 
-def _has_tables(place: TablePlace, *, without: bool) -> bool:
-    """Returns whether the query reads tables, too. `without`: its options are those of logs. Raises Misused."""
-    given = [one is not None for one in (place.warehouse or place.catalog or None, place.parquet)]
-    if not any(given):
-        return False
-    if all(given):
-        raise Misused("give --warehouse DIR, --catalog KEY=VALUE, or --parquet DIR")
-    if without:
-        raise Misused("--data-dir, --latest-per-key and --skip-unreadable read logs alone: leave out the tables")
-    folder = place.warehouse or place.parquet
-    if folder is not None and not folder.is_dir():
-        raise UserError(f"there is no folder {folder}", ErrorKind.NOT_FOUND)
-    return True
-
-
 def _opened(
-    place: TablePlace, connection: Connection, isolation_level: Isolation, values: ValueSchema | None, form: Form
+    connection: Connection,
+    reading: TableReading,
+    warehouse: Path | None,
+    catalog: list[str] | None,
+    parquet: Path | None,
 ) -> QueryTables:
     try:
+        from ..archive.table_options import chosen_catalog, explained
         from .tables import QueryTables
     except ImportError as error:
         raise UserError(f"tables need PyIceberg ({error}): {install_command('tables')}") from None
-    return QueryTables(connection, place, isolation_level.value, values, form is not Form.binary)
+    with explained():
+        return QueryTables(connection, chosen_catalog(warehouse, catalog, parquet, must_exist=True), parquet, reading)
 
 
 @contextmanager

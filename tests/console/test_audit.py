@@ -83,13 +83,13 @@ def test_change_that_ends_in_an_unexpected_error_has_a_line(
     connections: dict[str, Connection], audit_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(backend: Backend, form: Fields) -> Done:
-        raise ZeroDivisionError("by zero")
+        raise ZeroDivisionError("a password")
 
     monkeypatch.setitem(console.ACTIONS, "/topics", ("topic.create", broken))
     visitor = visitor_of(console.application(Backend(connections["east"], Settings())))
     assert create_topic(visitor, "", "orders") == 500
     (line,) = lines_of(audit_file)
-    assert line["outcome"] == "failed: ZeroDivisionError: by zero; it may have been done"
+    assert line["outcome"] == "failed: ZeroDivisionError; it may have been done"
     assert line["action"] == "topic.create" and line["details"] == {"name": "orders"}
 
 

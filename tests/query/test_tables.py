@@ -76,7 +76,7 @@ def test_typed_table_takes_its_format(broker: odradek.Broker, run: Run, tmp_path
         (("--warehouse", "DIR", "--parquet", "DIR"), 2, b"give --warehouse DIR, --catalog KEY=VALUE, or --parquet DIR"),
         (("--warehouse", "DIR", "--latest-per-key"), 2, b"read logs alone"),
         (("--parquet", "DIR", "--data-dir", "DIR"), 2, b"read logs alone"),
-        (("--warehouse", "DIR/none"), 3, b"there is no folder"),
+        (("--warehouse", "DIR/none"), 1, b"there is no folder"),
     ],
 )
 def test_options_that_exclude_tables_are_named(
