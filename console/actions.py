@@ -130,7 +130,7 @@ def _noted(change: Change, backend: Backend, form: Fields, note: Callable[[str, 
     try:
         result = attempted(change, backend, form)
     except Exception as error:
-        # Its text may quote what the form has, such as a password.
+        # The text of an error may quote what the form has, such as a password.
         note(f"failed: {type(error).__name__}; it may have been done", form)
         raise
     finally:
