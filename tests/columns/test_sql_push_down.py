@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from odradek.columns import ScanDataset, ValueSchema, scan
-from odradek.columns.query_scans import _FIRST_MS, _LAST_MS
+from odradek.query.scans import _FIRST_MS, _LAST_MS
 from odradek.protocol.records.record import Record
 from odradek.storage.log.config import LogConfig
 
