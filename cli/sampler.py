@@ -17,9 +17,9 @@ from ..admin.readings import partition_states, replica_sizes
 from ..admin.replicas import ReplicaCounts
 from ..admin.topics import described_topics
 from ..client.error_kinds import ErrorKind
-from ..client.http_exchange import opened
 from ..client.reasons import reason_of
 from ..client.user_errors import Misused, UserError
+from ..http_exchange import opened
 
 if TYPE_CHECKING:
     from ..admin.session import Admin

@@ -232,7 +232,7 @@ class TokenProvider:
         import urllib.request
         from base64 import b64encode
 
-        from .http_exchange import opened
+        from ..http_exchange import opened
 
         security = self._security
         form = {"grant_type": "client_credentials"} | ({"scope": security.scope} if security.scope else {})

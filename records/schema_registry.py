@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ..client.error_kinds import ErrorKind
-from ..client.http_exchange import opened
 from ..client.message_text import shown
 from ..client.user_errors import Misused, UserError
+from ..http_exchange import opened
 
 if TYPE_CHECKING:
     from ..protocol.json_value import JsonObject

@@ -22,11 +22,12 @@ from urllib.parse import quote, urlencode, urlsplit
 from xml.etree import ElementTree
 
 from .store import RemoteStorageError
-from .store_opener import store_opener
+from .store_opener import StoreOpener
 
 log = logging.getLogger("odradek.tiers")
 
-_TIMEOUT_S = 60.0
+#: Of one request and its response.
+_WHOLE_S = 60.0
 _NO_CONTENT = hashlib.sha256(b"").hexdigest()
 #: A response has a thousand uploads at most, with names of up to 1,024 characters.
 _MOST_RESPONSE_BYTES = 8 << 20
@@ -58,7 +59,7 @@ class OpenUploads:
         self,
         place: Place,
         keys: Keys,
-        opener: urllib.request.OpenerDirector,
+        opener: StoreOpener,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._place = place
@@ -111,7 +112,7 @@ class OpenUploads:
             request = urllib.request.Request(f"{path}?{_encoded(query)}", method=method)
             for header, value in signed_headers(request, self._place.region, self._keys, self._now()).items():
                 request.add_header(header, value)
-            with self._opener.open(request, timeout=_TIMEOUT_S) as response:
+            with self._opener.open(request, _WHOLE_S) as response:
                 content: bytes = response.read(_MOST_RESPONSE_BYTES)
                 return content
         except urllib.error.HTTPError as error:
@@ -146,7 +147,7 @@ def open_uploads(url: str, config: Mapping[str, str]) -> OpenUploads | None:
         endpoint = (
             f"https://{parts.netloc}.s3.{region}.amazonaws.com" if is_virtual else f"https://s3.{region}.amazonaws.com"
         )
-    opener = store_opener(endpoint, lambda key: _value(config, key))
+    opener = StoreOpener(endpoint, lambda key: _value(config, key))
     return OpenUploads(Place(endpoint if is_virtual else f"{endpoint}/{parts.netloc}", region), keys, opener)
 
 

@@ -16,10 +16,11 @@ import ipaddress
 import ssl
 import urllib.request
 from collections.abc import Callable
-from http.client import HTTPMessage
+from http.client import HTTPMessage, HTTPResponse
 from typing import IO
 from urllib.parse import urlsplit
 
+from ..http_exchange import opened
 from .store import InvalidStore
 
 
@@ -30,22 +31,27 @@ class _NoRedirections(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def store_opener(url: str, setting: Callable[[str], str | None]) -> urllib.request.OpenerDirector:
-    """Returns what opens requests to the host of a URL. `setting` returns that of a key. Raises InvalidStore."""
-    context = ssl.create_default_context()
-    try:
-        if (pem := setting("root_certificate")) is not None:
-            context.load_verify_locations(cadata=pem)
-    except (ssl.SSLError, ValueError) as error:
-        raise InvalidStore(f"client.root_certificate: {error}") from None
-    if (setting("allow_invalid_certificates") or "").lower() == "true":
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    handlers = [_NoRedirections(), urllib.request.HTTPSHandler(context=context)]
-    if (proxy := setting("proxy_url")) is not None:
-        is_excluded = _is_excluded(urlsplit(url).hostname or "", setting("proxy_excludes") or "")
-        handlers.append(urllib.request.ProxyHandler({} if is_excluded else {"http": proxy, "https": proxy}))
-    return urllib.request.build_opener(*handlers)
+class StoreOpener:
+    """Opens requests to one host. `url`: of the host; `setting` returns that of a key. Raises InvalidStore."""
+
+    def __init__(self, url: str, setting: Callable[[str], str | None]) -> None:
+        self._context = ssl.create_default_context()
+        try:
+            if (pem := setting("root_certificate")) is not None:
+                self._context.load_verify_locations(cadata=pem)
+        except (ssl.SSLError, ValueError) as error:
+            raise InvalidStore(f"client.root_certificate: {error}") from None
+        if (setting("allow_invalid_certificates") or "").lower() == "true":
+            self._context.check_hostname = False
+            self._context.verify_mode = ssl.CERT_NONE
+        self._handlers: list[urllib.request.BaseHandler] = [_NoRedirections()]
+        if (proxy := setting("proxy_url")) is not None:
+            is_excluded = _is_excluded(urlsplit(url).hostname or "", setting("proxy_excludes") or "")
+            self._handlers.append(urllib.request.ProxyHandler({} if is_excluded else {"http": proxy, "https": proxy}))
+
+    def open(self, request: urllib.request.Request, whole_s: float) -> HTTPResponse:
+        """Returns the response, which comes whole within the time. Raises what `urlopen` raises."""
+        return opened(request, whole_s, whole_s, *self._handlers, context=self._context)
 
 
 def _is_excluded(host: str, excludes: str) -> bool:

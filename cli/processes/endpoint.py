@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import threading
 import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping
+from http.client import HTTPException
 from typing import TYPE_CHECKING, ClassVar
 
 from prometheus_client.core import Metric
@@ -19,6 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector, CollectorRegistry
 
 from ...bounded_http import IDLE, RECEIVING, RESPONDING, BoundedHandler, BoundedServer
+from ...http_exchange import opened
 
 if TYPE_CHECKING:
     from ...protocol.json_value import JsonObject
@@ -102,11 +103,18 @@ class _Handler(BoundedHandler):
 def _read(port: int, path: str) -> tuple[int, str]:
     """Status and text of a process's response; status 0 when it does not respond."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=_RESPONSE_S) as response:
+        with opened(f"http://127.0.0.1:{port}{path}", _RESPONSE_S, _RESPONSE_S) as response:
             return response.status, response.read().decode("utf-8")
     except urllib.error.HTTPError as error:
+        return _text_of(error)
+    except (OSError, HTTPException, ValueError):
+        return 0, ""
+
+
+def _text_of(error: urllib.error.HTTPError) -> tuple[int, str]:
+    try:
         return error.code, error.read().decode("utf-8", errors="replace")
-    except (OSError, ValueError):
+    except (OSError, HTTPException):
         return 0, ""
 
 

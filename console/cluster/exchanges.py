@@ -8,7 +8,7 @@ import io
 import urllib.error
 import urllib.request
 
-from ...client.http_exchange import opened
+from ...http_exchange import opened
 
 #: Limit of a connection, and of one read.
 _READ_S = 5.0

@@ -10,11 +10,15 @@ import urllib.error
 from collections.abc import Iterator
 
 import pytest
+from odradek.cli.processes.endpoint import health
 from odradek.client.errors import NoToken
-from odradek.client.http_exchange import opened
 from odradek.client.security_options import TokenProvider, security_of
 from odradek.client.user_errors import UserError
+from odradek.http_exchange import opened
 from odradek.records.schema_registry import SchemaRegistry
+from odradek.server.access.authentication import oauth_issuer
+from odradek.tiers.open_uploads import open_uploads
+from odradek.tiers.store import RemoteStorageError
 
 pytestmark = pytest.mark.usefixtures("sockets")
 #: Limits of one read, and of an exchange.
@@ -93,3 +97,26 @@ def test_token_endpoint_that_drips_gives_no_token(monkeypatch: pytest.MonkeyPatc
         )
         with pytest.raises(NoToken, match="returned no token"):
             TokenProvider(security).token()
+
+
+def test_issuer_that_drips_gives_no_keys() -> None:
+    with server(HEAD, drips=True) as url, pytest.raises(TimeoutError, match="it did not come whole"):
+        oauth_issuer.read(url, timeout_s=WHOLE_S)
+
+
+@pytest.mark.parametrize("first", [b"HTTP/1.1 200 OK\r\nX: ", HEAD, b"HTTP/1.1 500 Wrong\r\n\r\n", b"nonsense\r\n"])
+def test_process_that_drips_is_not_ready(monkeypatch: pytest.MonkeyPatch, first: bytes) -> None:
+    monkeypatch.setattr("odradek.cli.processes.endpoint._RESPONSE_S", WHOLE_S)
+    with server(first, drips=True) as url:
+        assert not health({1: int(url.rpartition(":")[2])})[1]["ready"]
+
+
+@pytest.mark.parametrize("first", [b"HTTP/1.1 200 OK\r\nX: ", HEAD])
+def test_store_that_drips_lists_no_uploads(monkeypatch: pytest.MonkeyPatch, first: bytes) -> None:
+    monkeypatch.setattr("odradek.tiers.open_uploads._WHOLE_S", WHOLE_S)
+    with server(first, drips=True) as url:
+        keys = {"access_key_id": "id", "secret_access_key": "secret"}
+        uploads = open_uploads("s3://bucket", {**keys, "endpoint": url, "allow_http": "true"})
+        assert uploads is not None
+        with pytest.raises(RemoteStorageError, match="it did not come whole"):
+            list(uploads.find("topic/"))

@@ -11,6 +11,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Mapping
 
+from ....http_exchange import opened
 from ....metadata.configs import BrokerValues
 from ....storage.files.regular_files import read_regular_file
 from ..tls_contexts import client_context, read_stores
@@ -20,7 +21,7 @@ _PREFIX = "ssl."
 _LISTENER = "ISSUER"
 #: Limit of a list of keys, or a token; real ones have some 10 KiB.
 MOST_BYTES = 1 << 20
-#: For a server that is silent.
+#: For a server that is silent, and for one that sends a byte now and then.
 TIMEOUT_S = 10.0
 
 
@@ -57,15 +58,15 @@ def read(
     timeout_s: float = TIMEOUT_S,
     context: ssl.SSLContext | None = None,
 ) -> bytes:
-    """Returns the document. `data` is posted. `context`: of HTTPS; None for that of the system. Raises OSError or
-    ValueError.
+    """Returns the document. `data` is posted. `timeout_s`: of the whole exchange. `context`: of HTTPS; None for that of the
+    system. Raises OSError or ValueError.
     """
     parts = urllib.parse.urlsplit(url)
     if parts.scheme == "file":
         found = read_regular_file(urllib.request.url2pathname(parts.path), MOST_BYTES + 1)
     else:
         request = urllib.request.Request(url, data, dict(headers or {}))
-        with urllib.request.urlopen(request, timeout=timeout_s, context=context) as response:
+        with opened(request, timeout_s, timeout_s, context=context) as response:
             found = bytes(response.read(MOST_BYTES + 1))
     if len(found) > MOST_BYTES:
         raise ValueError("the document is too long")

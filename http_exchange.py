@@ -8,20 +8,30 @@ from __future__ import annotations
 import http.client
 import io
 import socket
+import ssl
 import time
 import urllib.request
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 
-def opened(request: urllib.request.Request | str, timeout_s: float, whole_s: float) -> http.client.HTTPResponse:
+def opened(
+    request: urllib.request.Request | str,
+    timeout_s: float,
+    whole_s: float,
+    *handlers: urllib.request.BaseHandler,
+    context: ssl.SSLContext | None = None,
+) -> http.client.HTTPResponse:
     """Sends a request as `urlopen` does. Returns the response, whose body ends by the time, too. `timeout_s`: of one read;
-    `whole_s`: of everything. Raises what `urlopen` raises; TimeoutError is an OSError.
+    `whole_s`: of everything. `handlers`: of proxies or redirections, in place of urllib's. `context`: of HTTPS; None for
+    that of the system. Raises what `urlopen` raises; TimeoutError is an OSError.
     """
     deadline = _Deadline(whole_s)
-    opener = urllib.request.build_opener(_Http(deadline), _Https(deadline))
+    opener = urllib.request.build_opener(_Http(deadline), _Https(deadline, context), *handlers)
     return cast("http.client.HTTPResponse", opener.open(request, timeout=timeout_s))
 
 
@@ -48,18 +58,19 @@ class _Http(urllib.request.HTTPHandler):
 
 
 class _Https(urllib.request.HTTPSHandler):
-    def __init__(self, deadline: _Deadline) -> None:
+    def __init__(self, deadline: _Deadline, context: ssl.SSLContext | None) -> None:
         super().__init__()
         self._deadline = deadline
+        self._connection = partial(http.client.HTTPSConnection, context=context)
 
     def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(_Connect(http.client.HTTPSConnection, self._deadline), req)
+        return self.do_open(_Connect(self._connection, self._deadline), req)
 
 
 class _Connect:
     """Makes connections of a kind, whose responses end by the deadline."""
 
-    def __init__(self, kind: type[http.client.HTTPConnection], deadline: _Deadline) -> None:
+    def __init__(self, kind: Callable[..., http.client.HTTPConnection], deadline: _Deadline) -> None:
         self._kind = kind
         self._deadline = deadline
 
