@@ -17,12 +17,13 @@ from .errors import InvalidScan, SchemaRegistryUnavailable
 
 
 class AvroDecoder:
-    """Avro records by fastavro. `writer_of`: the schema that a value was written with, and the rest of its bytes."""
+    """Avro records by fastavro. `reader`: the schema of the columns. `writer_of`: the schema that a value was written with,
+    as `avro_marked.marked` makes it, or None for the reader's; and the rest of the value's bytes.
+    """
 
-    def __init__(self, reader: AvroType, writer_of: Callable[[bytes], tuple[AvroType, bytes]]) -> None:
-        self._reader = reader
+    def __init__(self, reader: AvroType, writer_of: Callable[[bytes], tuple[AvroType | None, bytes]]) -> None:
+        self._reader = marked(reader)
         self._writer_of = writer_of
-        self._marked: dict[int, tuple[AvroType, AvroType]] = {}
         named = named_types(reader)
         self._has_unions = any(map(has_unions, (reader, *named.values())))
         found = AvroColumns(named, self._has_unions).of(reader, "", ())
@@ -49,18 +50,11 @@ class AvroDecoder:
 
         writer, rest = self._writer_of(value)
         source = io.BytesIO(rest)
-        found = fastavro.schemaless_reader(
-            source, self._mark(writer), None if writer is self._reader else self._mark(self._reader),
-            return_named_type=self._has_unions,
-        )  # fmt: skip
+        schemas = (self._reader, None) if writer is None else (writer, self._reader)
+        found = fastavro.schemaless_reader(source, *schemas, return_named_type=self._has_unions)
         if source.tell() != len(rest):
             raise ValueError(f"{len(rest) - source.tell()} bytes are left after the record")
         return found if self._convert is None else self._convert(found)
-
-    def _mark(self, schema: AvroType) -> AvroType:
-        if id(schema) not in self._marked:
-            self._marked[id(schema)] = (schema, marked(schema))
-        return self._marked[id(schema)][1]
 
 
 def _reason(error: Exception) -> str:

@@ -15,6 +15,8 @@ from typing import TypeVar
 import pyarrow as pa
 
 from ..client.user_errors import UserError
+from ..records.avro_marked import marked
+from ..records.kept_schemas import KeptSchemas
 from ..records.schema_registry import RegistryFailure, Schema, SchemaRegistry, framed
 from .avro_decoder import AvroDecoder
 from .decoder import Decoder
@@ -74,18 +76,16 @@ def _avro_decoder(named: ValueSchema, topic: str) -> Decoder:
 
     if named.registry is None:
         schema = schema_of_file(_path(named))
-        return AvroDecoder(schema, lambda value: (schema, value))
+        return AvroDecoder(schema, lambda value: (None, value))
     registry = _registry(named)
     newest = registry.latest(named.subject or f"{topic}-value")
-    parsed = {newest.id: _of_kind(newest.schema, parsed_schema)}
+    writers = KeptSchemas(registry, lambda schema: marked(parsed_schema(schema)))
 
     def writer_of(value: bytes) -> tuple[object, bytes]:
         schema_id, rest = framed(value)
-        if schema_id not in parsed:
-            parsed[schema_id] = parsed_schema(registry.schema(schema_id))
-        return parsed[schema_id], rest
+        return None if schema_id == newest.id else writers.get(schema_id), rest
 
-    return AvroDecoder(parsed[newest.id], writer_of)
+    return AvroDecoder(_of_kind(newest.schema, parsed_schema), writer_of)
 
 
 def _of_kind(schema: Schema, parse: Callable[[Schema], T]) -> T:

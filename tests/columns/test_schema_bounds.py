@@ -57,7 +57,10 @@ def written(schema: Any, value: Any) -> bytes:
 def avro_cell(kind: Any, value: Any, reader: Any = None, good: Any = None) -> tuple[pa.Scalar, str | None]:
     """The field `f` of a record by the column, or the reason. `good`: a value of another record, which decodes."""
     schema = schema_of(kind)
-    decoder = AvroDecoder(schema if reader is None else schema_of(reader), lambda data: (schema, data))
+    if reader is None:
+        decoder = AvroDecoder(schema, lambda data: (None, data))
+    else:
+        decoder = AvroDecoder(schema_of(reader), lambda data: (marked(schema), data))
     rows = [written(schema, {"f": value, "id": 1})]
     if good is not None:
         rows.append(written(schema, {"f": good, "id": 2}))
@@ -341,7 +344,7 @@ def test_avro_types_of_referenced_schemas_are_columns() -> None:
     }
     schema = fastavro.parse_schema(outer, named_schemas=named)
     value = {"one": {"u": "x"}, "all": [{"u": "y"}]}
-    found = AvroDecoder(schema, lambda data: (schema, data)).decode(pa.array([written(schema, value)], pa.binary()))
+    found = AvroDecoder(schema, lambda data: (None, data)).decode(pa.array([written(schema, value)], pa.binary()))
     assert found.values.to_pylist() == [value] and not found.bad
 
 
