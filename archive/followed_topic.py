@@ -11,9 +11,10 @@ from ..columns import ValueSchema
 from .ownership import checked_name, table_name
 from .store import ArchiveError, PartitionBy
 
-#: The beginning of the names of these configs.
-PREFIX = "odradek.table."
-ENABLE = f"{PREFIX}enable"
+#: The configs.
+ENABLE, FORMAT, NAME = "odradek.table.enable", "odradek.table.format", "odradek.table.name"
+PARTITION_BY, KEEP_VALUE = "odradek.table.partition.by", "odradek.table.keep.value"
+SKIP_UNREADABLE = "odradek.table.skip.unreadable"
 _TRUE = "true"
 
 
@@ -32,22 +33,16 @@ class FollowedTopic:
     def of_configs(cls, topic: str, configs: Mapping[str, str]) -> FollowedTopic:
         """`configs`: those that the topic sets. Raises ArchiveError for values that this release does not have."""
 
-        def text(key: str, default: str) -> str:
-            return configs.get(f"{PREFIX}{key}", default).strip()
-
-        try:
-            partition_by = PartitionBy(text("partition.by", PartitionBy.day))
-        except ValueError:
-            raise ArchiveError(
-                f"topic {topic}: {PREFIX}partition.by is one of {', '.join(PartitionBy)}, not {text('partition.by', '')!r}"
-            ) from None
+        unit = configs.get(PARTITION_BY, PartitionBy.day).strip()
+        if unit not in set(PartitionBy):
+            raise ArchiveError(f"topic {topic}: {PARTITION_BY} is one of {', '.join(PartitionBy)}, not {unit!r}")
         return cls(
             topic,
-            checked_name(text("name", "") or table_name(topic)),
-            text("format", "raw"),
-            partition_by,
-            text("keep.value", "").lower() == _TRUE,
-            text("skip.unreadable", "").lower() == _TRUE,
+            checked_name(configs.get(NAME) or table_name(topic)),
+            configs.get(FORMAT, "raw").strip(),
+            PartitionBy(unit),
+            _is_true(configs, KEEP_VALUE),
+            _is_true(configs, SKIP_UNREADABLE),
         )
 
     def values(self, connection: Connection) -> ValueSchema | None:
@@ -58,6 +53,10 @@ class FollowedTopic:
             return ValueSchema.of_options(connection, self.format, None, None, None)
         except Misused as error:
             raise ArchiveError(
-                f"topic {self.topic}: {PREFIX}format={self.format} needs a schema registry: name it by "
-                f"schema.registry.url in the file of {PREFIX}client.config ({error})"
+                f"topic {self.topic}: {FORMAT}={self.format} needs a schema registry: name it by "
+                f"schema.registry.url in the file of odradek.table.client.config ({error})"
             ) from None
+
+
+def _is_true(configs: Mapping[str, str], name: str) -> bool:
+    return configs.get(name, "").strip().lower() == _TRUE

@@ -515,8 +515,8 @@ SERVER_BROKER = {
     "metrics.sample.window.ms": "How long a sample of a metric lasts.",
     "quota.window.num": "How many past windows count towards client quotas.",
     "quota.window.size.seconds": "The length of a window of client quotas.",
-    "odradek.table.catalog.config": "A file with the properties of PyIceberg's catalog, such as type, uri and warehouse, for "
-    "the tables of topics with odradek.table.enable=true.",
+    "odradek.table.catalog.config": "A file with the properties of PyIceberg's catalog, such as type and uri, for the "
+    "tables of topics with odradek.table.enable=true.",
     "odradek.table.client.config": "A file of client properties by which the process that keeps tables logs in; needed "
     "where no listener is PLAINTEXT. It may name a schema registry.",
     "odradek.table.freshness.ms": "A record is in the table of its topic after this time.",
