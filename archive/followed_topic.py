@@ -15,6 +15,7 @@ from .store import ArchiveError, PartitionBy
 ENABLE, FORMAT, NAME = "odradek.table.enable", "odradek.table.format", "odradek.table.name"
 PARTITION_BY, KEEP_VALUE = "odradek.table.partition.by", "odradek.table.keep.value"
 SKIP_UNREADABLE = "odradek.table.skip.unreadable"
+CONFIGS = (ENABLE, FORMAT, NAME, PARTITION_BY, KEEP_VALUE, SKIP_UNREADABLE)
 _TRUE = "true"
 
 
@@ -56,6 +57,16 @@ class FollowedTopic:
                 f"topic {self.topic}: {FORMAT}={self.format} needs a schema registry: name it by "
                 f"schema.registry.url in the file of odradek.table.client.config ({error})"
             ) from None
+
+
+def is_enabled(configs: Mapping[str, str]) -> bool:
+    """Returns whether a table follows the topic with these configs."""
+    return _is_true(configs, ENABLE)
+
+
+def in_words_of_configs(text: str, topic: str) -> str:
+    """An error with the topic's config in place of the option of `odradek archive` that it names."""
+    return text.replace(f"--table {topic}=NAME", f"set {NAME}=NAME of the topic")
 
 
 def _is_true(configs: Mapping[str, str], name: str) -> bool:

@@ -22,7 +22,7 @@ from ..cli.stop_signals import stop_on_signals
 from ..client.properties import read_client_properties
 from ..client.user_errors import UserError
 from .archiver import Archiver
-from .followed_topic import FollowedTopic
+from .followed_topic import FollowedTopic, in_words_of_configs
 from .iceberg import IcebergTable
 from .store import Table
 from .table_options import explained, opened_catalog
@@ -111,7 +111,7 @@ class FollowedTables:
 
     def _show_error(self, topic: str, error: Exception) -> None:
         if topic in self._topics:
-            warn(f"topic {topic}: {error}")
+            warn(f"topic {topic}: {in_words_of_configs(str(error), topic)}")
 
 
 def follow(lines: Iterator[str]) -> None:

@@ -29,7 +29,7 @@ class TablesSubsystem(Subsystem):
 
     def __init__(self, node_id: int, process: TableProcess) -> None:
         self._node_id = node_id
-        self._process = process
+        self.process = process
         #: Topics with a table, led here or not.
         self._enabled: set[str] = set()
         #: The configs of the tables that are kept here, by topic.
@@ -57,10 +57,15 @@ class TablesSubsystem(Subsystem):
             else:
                 self._kept.pop(name, None)
         if self._kept != before:
-            self._process.assign(self._kept)
+            self.process.assign(self._kept)
+
+    @property
+    def kept(self) -> list[str]:
+        """The topics whose tables are kept here."""
+        return sorted(self._kept)
 
     async def stop(self) -> None:
-        await self._process.stop()
+        await self.process.stop()
 
 
 def _table_configs(image: MetadataImage, topic: str) -> dict[str, str]:
