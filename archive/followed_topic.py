@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..admin.connection import Connection
-from ..client.user_errors import Misused
 from ..columns import ValueSchema
 from .ownership import checked_name, table_name
 from .store import ArchiveError, PartitionBy
@@ -50,13 +49,13 @@ class FollowedTopic:
         """The types of values; None for raw ones. `connection`: its properties name the registry. Raises ArchiveError."""
         if self.format == "raw":
             return None
-        try:
-            return ValueSchema.of_options(connection, self.format, None, None, None)
-        except Misused as error:
+        found = ValueSchema.of_options(connection, self.format, None, None, None)
+        if found.registry is None and not found.is_free_json:
             raise ArchiveError(
-                f"topic {self.topic}: {FORMAT}={self.format} needs a schema registry: name it by "
-                f"schema.registry.url in the file of odradek.table.client.config ({error})"
-            ) from None
+                f"topic {self.topic}: {FORMAT}={self.format} needs a schema registry: name it by schema.registry.url in the "
+                "file of odradek.table.client.config"
+            )
+        return found
 
 
 def is_enabled(configs: Mapping[str, str]) -> bool:

@@ -148,7 +148,7 @@ def test_process_ends_with_the_last_table_and_a_table_continues_where_it_was(
         followed.fill(topic, 5)
         await_rows(warehouse, topic, 5)
     process = the_process(followed)
-    set_config(bootstrap, "other", "odradek.table.enable=")
+    set_config(bootstrap, "other", "--delete", "odradek.table.enable")
     followed.fill("on", 5)
     followed.fill("other", 5)
     await_rows(warehouse, "on", 10)
