@@ -164,7 +164,7 @@ class Archiver:
         except SparkEnded:
             raise
         except NotAssigned:  # its table is closed before the next turn
-            return self._archived[topic]
+            return self._archived.setdefault(topic, Archived(topic))
         except Exception as error:
             if isinstance(error, ClusterError) and error.kind == ErrorKind.DENIED and not self._has_connected:
                 raise  # the login: the next turn would be rejected, too

@@ -1,7 +1,7 @@
 """The process that keeps the tables of topics with odradek.table.enable=true. A broker starts it (server/tables/).
 
-Standard input has lines of JSON: first the settings, then `{"topics": {TOPIC: CONFIGS}}` with all topics, again at each
-change. Its end ends the process, after the commit in progress. Messages go to standard error.
+Standard input has lines of JSON: first the settings, then `{"topics": {NAME: {"id": ID, "configs": CONFIGS}}}` with all
+topics, again at each change. Its end ends the process, after the commit in progress. Messages go to standard error.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 from ..admin.connection import Connection
 from ..admin.table_owner import Owner
@@ -26,7 +26,7 @@ from .followed_topic import FollowedTopic, in_words_of_configs
 from .iceberg import IcebergTable
 from .store import Table
 from .table_options import explained, opened_catalog
-from .topic_archive import ArchiveOptions, TopicArchive
+from .topic_archive import ArchiveOptions, NotAssigned, TopicArchive
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -61,6 +61,13 @@ class Settings:
         return {"bootstrap.servers": self.bootstrap, "client.id": _CLIENT_ID} | own
 
 
+class Assigned(NamedTuple):
+    """A topic of this process: its id, and the configs of its table."""
+
+    id: str
+    configs: dict[str, str]
+
+
 class FollowedTables:
     """The tables of the assigned topics, kept by one archiver."""
 
@@ -69,7 +76,7 @@ class FollowedTables:
         self._settings = settings
         self._catalog = catalog
         self._connection = Connection(settings.client_properties())
-        self._topics: Mapping[str, Mapping[str, str]] = {}
+        self._topics: Mapping[str, Assigned] = {}
         self.archiver = Archiver(
             self._connection.properties,
             (),
@@ -79,8 +86,8 @@ class FollowedTables:
             open_archive=self._open_archive,
         )
 
-    def assign(self, topics: Mapping[str, Mapping[str, str]]) -> None:
-        """`topics`: configs by topic. From any thread."""
+    def assign(self, topics: Mapping[str, Assigned]) -> None:
+        """From any thread."""
         self._topics = topics
         self.archiver.assign(topics, 0.0 if self._settings.warehouse is not None else _HANDOVER_S)
 
@@ -89,7 +96,11 @@ class FollowedTables:
         self.archiver.stop()
 
     def _topic(self, topic: str) -> FollowedTopic:
-        return FollowedTopic.of_configs(topic, self._topics.get(topic, {}))
+        """Raises NotAssigned where the topic went just now."""
+        assigned = self._topics.get(topic)
+        if assigned is None:
+            raise NotAssigned(f"topic {topic}: another process keeps its table from now on")
+        return FollowedTopic.of_configs(topic, assigned.configs)
 
     def _open_table(self, owner: Owner) -> Table:
         followed = self._topic(owner.topic)
@@ -134,9 +145,8 @@ def _read(lines: Iterator[str], tables: FollowedTables) -> None:
         tables.stop()
 
 
-def _topics(line: str) -> dict[str, dict[str, str]]:
-    topics: dict[str, dict[str, str]] = json.loads(line)["topics"]
-    return topics
+def _topics(line: str) -> dict[str, Assigned]:
+    return {name: Assigned(one["id"], one["configs"]) for name, one in json.loads(line)["topics"].items()}
 
 
 def _lines(file: IO[str]) -> Iterator[str]:

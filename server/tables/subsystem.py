@@ -5,20 +5,23 @@ Leadership makes it one broker a topic. Two may think so for a moment; the table
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ...metadata.configs.table_rules import PREFIX, is_enabled
 from ...metadata.image import TOPIC_RESOURCE
+from ...protocol.uuids import uuid_to_text
 from ..runtime.subsystem import Subsystem
-from .table_process import TableProcess
+from .table_process import FollowedTopic, TableProcess
 
 if TYPE_CHECKING:
     from ...metadata.delta import MetadataDelta, Part
-    from ...metadata.image import MetadataImage
+    from ...metadata.image import MetadataImage, TopicImage
 
 #: The partition whose leader keeps the table.
 _DECIDING_PARTITION = 0
+#: Some 5 ms of the loop.
+_TOPICS_OF_A_STEP = 1000
 
 
 class TablesSubsystem(Subsystem):
@@ -32,10 +35,10 @@ class TablesSubsystem(Subsystem):
         self.process = process
         #: Topics with a table, led here or not.
         self._enabled: set[str] = set()
-        #: The configs of the tables that are kept here, by topic.
-        self._kept: dict[str, dict[str, str]] = {}
+        #: The topics whose tables are kept here, by name.
+        self._kept: dict[str, FollowedTopic] = {}
 
-    def publish(self, delta: MetadataDelta, image: MetadataImage) -> Iterable[None]:
+    def publish(self, delta: MetadataDelta, image: MetadataImage) -> Iterator[None]:
         changed = {name for kind, name in delta.configs if kind == TOPIC_RESOURCE}
         for name in changed:
             if is_enabled(image.config(TOPIC_RESOURCE, name)):
@@ -44,20 +47,27 @@ class TablesSubsystem(Subsystem):
                 self._enabled.discard(name)
         if self._enabled:
             changed |= self._enabled.intersection(one.before.name for one in delta.topics.changed.values())
-        if changed & (self._enabled | self._kept.keys()):
-            self._follow(changed, image)
-        return ()
+        concerned = changed & (self._enabled | self._kept.keys())
+        if concerned:
+            yield from self._follow(concerned, image)
 
-    def _follow(self, changed: Iterable[str], image: MetadataImage) -> None:
+    def _follow(self, names: Iterable[str], image: MetadataImage) -> Iterator[None]:
+        """Follows the configs and leaders of these topics, in steps."""
         before = dict(self._kept)
-        for name in changed:
-            partition = image.partition(name, _DECIDING_PARTITION)
-            if name in self._enabled and partition is not None and partition.leader == self._node_id:
-                self._kept[name] = _table_configs(image, name)
+        for number, name in enumerate(names, 1):
+            topic = image.topic(name)
+            if name in self._enabled and topic is not None and self._leads(topic):
+                self._kept[name] = FollowedTopic(uuid_to_text(topic.id), _table_configs(image, name))
             else:
                 self._kept.pop(name, None)
+            if number % _TOPICS_OF_A_STEP == 0:
+                yield
         if self._kept != before:
             self.process.assign(self._kept)
+
+    def _leads(self, topic: TopicImage) -> bool:
+        partition = topic.partitions.get(_DECIDING_PARTITION)
+        return partition is not None and partition.leader == self._node_id
 
     @property
     def kept(self) -> list[str]:

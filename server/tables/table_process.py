@@ -12,7 +12,7 @@ import json
 import logging
 import subprocess
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..runtime.interpreter import INTERPRETER, interpreter_environment
 
@@ -36,6 +36,13 @@ _CHUNK_BYTES = 64 << 10
 _MOST_LINE_BYTES = 4096
 
 
+class FollowedTopic(NamedTuple):
+    """`id`: another one when the topic was created again. `configs`: those of its table."""
+
+    id: str
+    configs: dict[str, str]
+
+
 class TableProcess:
     """`address`: returns host:port of the listener where it logs in. Used on the loop."""
 
@@ -43,7 +50,7 @@ class TableProcess:
         self._settings = settings
         self._address = address
         self._disk = disk
-        self._topics: dict[str, Mapping[str, str]] = {}
+        self._topics: dict[str, FollowedTopic] = {}
         self._supervising: asyncio.Task[None] | None = None
         self._process: subprocess.Popen[bytes] | None = None
         #: None while there is no process, and when it has been told to end.
@@ -55,8 +62,8 @@ class TableProcess:
         """The process that runs now."""
         return None if self._process is None else self._process.pid
 
-    def assign(self, topics: Mapping[str, Mapping[str, str]]) -> None:
-        """Has the process keep the tables of these topics, by their configs, and of no others."""
+    def assign(self, topics: Mapping[str, FollowedTopic]) -> None:
+        """Has the process keep the tables of these topics, by name, and of no others."""
         if self._is_stopped:
             return
         self._topics = dict(topics)
@@ -65,7 +72,7 @@ class TableProcess:
                 self._supervising = asyncio.get_running_loop().create_task(self._supervise(), name="table process")
         elif self._input is not None:
             if topics:
-                self._send({"topics": self._topics})
+                self._send_topics()
             else:
                 self._end(_END_S)
 
@@ -106,9 +113,9 @@ class TableProcess:
         loop = asyncio.get_running_loop()
         try:
             self._input, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, process.stdin)
-            log.info("process %d keeps the tables of %d topics", process.pid, len(self._topics))
+            log.info("process %d keeps tables that follow topics: %d", process.pid, len(self._topics))
             self._send(self._first_line())
-            self._send({"topics": self._topics})
+            self._send_topics()
             if not self._topics:  # taken away while it started
                 self._end(_STOP_S if self._is_stopped else _END_S)
             await self._log_lines(process)
@@ -141,6 +148,9 @@ class TableProcess:
             "namespace": settings.namespace,
             "freshness_s": settings.freshness_s,
         }
+
+    def _send_topics(self) -> None:
+        self._send({"topics": {name: one._asdict() for name, one in self._topics.items()}})
 
     def _send(self, message: Mapping[str, object]) -> None:
         assert self._input is not None

@@ -182,8 +182,11 @@ def test_topic_that_was_created_again_says_which_config_names_another_table(foll
         lambda: next((one for one in log.read_text().splitlines() if words in one), None), what="the log has the reason"
     )
     assert "WARNING odradek.tables: tables: topic again" in line and "set odradek.table.name=NAME" in line
-    (status,) = table_status(followed, "again")
-    assert status["state"] == "failing" and words in status["error"]
+    failing = eventually(
+        lambda: next((one for one in table_status(followed, "again") if one["state"] == "failing"), None),
+        what="the table is failing",
+    )
+    assert words in failing["error"] and "set odradek.table.name=NAME" in failing["error"]
     set_config(followed.process.bootstrap, "again", "odradek.table.name=again_2")
     await_rows(warehouse, "again_2", 2)
 
@@ -249,7 +252,7 @@ def secured() -> dict[str, str]:
     }
 
 
-def test_secured_listener_needs_a_login_for_the_tables(tmp_path: Path) -> None:
+def test_secured_listener_needs_a_login_and_tables_may_be_in_a_catalog(tmp_path: Path) -> None:
     file, warehouse = tmp_path / "client.properties", tmp_path / "w"
     with pytest.raises(odradek.InvalidConfig, match=r"no listener is PLAINTEXT, so set odradek\.table\.client\.config"):
         odradek.Broker(config={**secured(), "odradek.table.warehouse": str(warehouse)}).start()
@@ -257,8 +260,11 @@ def test_secured_listener_needs_a_login_for_the_tables(tmp_path: Path) -> None:
         "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
         f'sasl.jaas.config={LOGIN} username="tables" password="of-tables";\n'
     )
-    config = {**secured(), **FRESH, "odradek.table.warehouse": str(warehouse), "odradek.table.client.config": str(file)}
-    with odradek.Broker(config=config) as broker:
+    catalog = tmp_path / "catalog.properties"
+    warehouse.mkdir()
+    catalog.write_text(f"type=sql\nuri=sqlite:///{warehouse}/catalog.db\nwarehouse=file://{warehouse}\n")
+    place = {"odradek.table.catalog.config": str(catalog), "odradek.table.client.config": str(file)}
+    with odradek.Broker(config={**secured(), **FRESH, **place}) as broker:
         login = ("-b", broker.bootstrap_servers, "--command-config", str(file))
         done = odradek_command("topic", "create", "safe", "--config", "odradek.table.enable=true", *login)
         assert done.status == 0, done
