@@ -131,6 +131,7 @@ class Archiver:
                 self._close(topic)
                 self._failures.pop(topic, None)
             if topic not in now:
+                self._commits.forget(topic)
                 next_turns.pop(topic, None)
                 self._archived.pop(topic, None)
         for topic in now:

@@ -170,6 +170,7 @@ def test_changed_configs_open_the_table_again(followed: Harness, warehouse: Path
 
 
 def test_topic_that_was_created_again_says_which_config_names_another_table(followed: Harness, warehouse: Path) -> None:
+    followed.create("steady", odradek_table_enable="true")  # the process keeps a table all along
     followed.create("again", odradek_table_enable="true")
     followed.fill("again", 3)
     await_rows(warehouse, "again", 3)
