@@ -60,6 +60,8 @@ class OffsetCommitter:
         self._failed: dict[str, tuple[int, float]] = {}
         #: Errors by group that were shown since its last success.
         self._shown: set[tuple[str, str]] = set()
+        #: Groups without commits since they were forgotten.
+        self._forgotten: set[str] = set()
         self._thread: threading.Thread | None = None
 
     def commit(self, group: str, offsets: Mapping[Place, int], progress: PipelineProgress) -> None:
@@ -69,10 +71,18 @@ class OffsetCommitter:
         with self._changed:
             if self._is_closing:
                 return
+            self._forgotten.discard(group)
             self._pending[group] = _Pending(dict(offsets), progress)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="odradek-offsets", daemon=True)
                 self._thread.start()
+            self._changed.notify_all()
+
+    def forget(self, group: str) -> None:
+        """Ends the commits of a group: another process has them from now on. One that is being sent may still come."""
+        with self._changed:
+            self._forgotten.add(group)
+            self._pending.pop(group, None)
             self._changed.notify_all()
 
     def flush(self, wait_s: float) -> None:
@@ -125,6 +135,9 @@ class OffsetCommitter:
     def _due(self) -> dict[str, _Pending]:
         if self._is_closing:
             return dict(self._pending)
+        for group in self._forgotten:
+            self._committed.pop(group, None)
+            self._failed.pop(group, None)
         now = time.monotonic()
         renewed = {group: one for group, (one, moment) in self._committed.items() if now - moment >= _RENEWAL_S}
         ready = {group: one for group, one in self._pending.items() if self._not_before(group) <= now}
@@ -166,7 +179,7 @@ class OffsetCommitter:
             with suppress(Exception):  # of a closed terminal, for example
                 self._on_error(f"the offsets are not committed to group {group}, so its lag is out of date: {text}")
         with self._changed:
-            if not self._is_closing:
+            if not self._is_closing and group not in self._forgotten:
                 self._pending.setdefault(group, pending)
 
     def _connected(self) -> Admin:

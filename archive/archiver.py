@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ from ..columns.cluster_errors import ClusterError
 from ..protocol.uuids import uuid_to_text
 from .progress_commits import ProgressCommits
 from .store import ArchiveError, Table, TableChanged
-from .topic_archive import Archived, ArchiveOptions, SparkEnded, TopicArchive, is_explained, of_library
+from .topic_archive import Archived, ArchiveOptions, NotAssigned, SparkEnded, TopicArchive, is_explained, of_library
 
 _logger = logging.getLogger(__name__)
 #: A turn follows the one before after at most this part of the freshness: the rest is for the turn itself.
@@ -52,7 +52,9 @@ class Archiver:
     ) -> None:
         """`client`: Kafka's client properties. `open_archive`: reads a topic in this process, or in jobs of Spark."""
         self._client = dict(client)
-        self._topics = list(topics)
+        #: What each topic's table is opened by: a change opens it again. Replaced as a whole, by any thread.
+        self._assigned: Mapping[str, object] = dict.fromkeys(topics)
+        self._first_wait_s = 0.0
         self._open_table = open_table
         self._options = options or ArchiveOptions()
         self._on_error = on_error or (lambda topic, error: None)
@@ -65,7 +67,7 @@ class Archiver:
         #: Errors of maintenance that `on_error` has.
         self._shown: dict[str, ArchiveError] = {}
         #: Seconds to a turn's commit, with its wait for the turns of other topics: the last ones by topic.
-        self._turns_s: dict[str, deque[float]] = {topic: deque(maxlen=_LAST_TURNS) for topic in self._topics}
+        self._turns_s: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_LAST_TURNS))
         self._cluster: Cluster | None = None
         #: Whether a login has succeeded.
         self._has_connected = False
@@ -76,16 +78,32 @@ class Archiver:
         """Ends `run` after the commit in progress."""
         self._is_stopped = True
 
+    def assign(self, topics: Mapping[str, object], first_wait_s: float = 0.0) -> None:
+        """Has `run` keep the tables of these topics, and close those of others, from its next turn on. From any thread.
+
+        `topics`: by topic what its table is opened by; where it changes, the table is opened again. The first turn of a
+        new topic comes after `first_wait_s`.
+        """
+        self._first_wait_s = first_wait_s
+        self._assigned = dict(topics)
+
     def run(self, *, once: bool = False) -> list[Archived]:
-        """Returns the counts of each topic. With `once`, raises the first topic's error after the others' turns."""
-        next_turns = dict.fromkeys(self._topics, time.monotonic())
+        """Returns the counts of each topic. With `once`, raises the first topic's error after the others' turns.
+
+        Returns when there is no topic left: without `once`, when `assign` has taken the last one away.
+        """
+        assigned = self._assigned
+        next_turns = dict.fromkeys(assigned, time.monotonic() + self._first_wait_s)
         ended = dict(next_turns)
         try:
             while next_turns and not self._is_stopped:
                 topic = min(next_turns, key=lambda one: next_turns[one])
-                self._wait_until(next_turns[topic])
+                self._wait_until(next_turns[topic], assigned)
                 if self._is_stopped:
                     break
+                if self._assigned is not assigned:
+                    assigned = self._reassigned(assigned, next_turns, ended)
+                    continue
                 began = time.monotonic()
                 is_first = topic not in self._archived
                 found = self._turn(topic)
@@ -102,6 +120,32 @@ class Archiver:
         if once:
             self.raise_first()
         return self.archived
+
+    def _reassigned(
+        self, before: Mapping[str, object], next_turns: dict[str, float], ended: dict[str, float]
+    ) -> Mapping[str, object]:
+        """Closes the tables of topics that went or changed, and adds turns of new ones. Returns what is assigned now."""
+        now = self._assigned
+        for topic in before:
+            if topic not in now or now[topic] != before[topic]:
+                self._close(topic)
+                self._failures.pop(topic, None)
+            if topic not in now:
+                self._commits.forget(topic)
+                next_turns.pop(topic, None)
+                self._archived.pop(topic, None)
+        for topic in now:
+            if topic not in before:
+                next_turns[topic] = ended[topic] = time.monotonic() + self._first_wait_s
+            elif now[topic] != before[topic]:
+                next_turns[topic] = time.monotonic()
+        return now
+
+    def _close(self, topic: str) -> None:
+        archive = self._archives.pop(topic, None)
+        if archive is not None:
+            with contextlib.suppress(Exception):
+                archive.close()
 
     @property
     def archived(self) -> list[Archived]:
@@ -120,6 +164,8 @@ class Archiver:
             archive = self._advanced(topic)
         except SparkEnded:
             raise
+        except NotAssigned:  # its table is closed before the next turn
+            return self._archived.setdefault(topic, Archived(topic))
         except Exception as error:
             if isinstance(error, ClusterError) and error.kind == ErrorKind.DENIED and not self._has_connected:
                 raise  # the login: the next turn would be rejected, too
@@ -168,9 +214,7 @@ class Archiver:
             self._cluster.close()
             self._cluster = None
         if archive is not None and (isinstance(error, TableChanged) or not is_explained(error)):
-            with contextlib.suppress(Exception):
-                archive.close()  # opened again, with the offsets that the table has
-            del self._archives[topic]
+            self._close(topic)  # opened again, with the offsets that the table has
         self._failures[topic] = self._failures.get(topic, 0) + 1
         if not is_explained(error):
             _logger.debug("a turn of topic %s failed", topic, exc_info=error)
@@ -193,8 +237,9 @@ class Archiver:
             0.0, min(_PART_OF_FRESHNESS * freshness_s, freshness_s - _MARGIN * max(self._turns_s[topic], default=0.0))
         )
 
-    def _wait_until(self, moment: float) -> None:
-        while not self._is_stopped and (left := moment - time.monotonic()) > 0:
+    def _wait_until(self, moment: float, assigned: Mapping[str, object]) -> None:
+        """Returns at the moment, at a stop, or when other topics are assigned."""
+        while not self._is_stopped and self._assigned is assigned and (left := moment - time.monotonic()) > 0:
             time.sleep(min(left, _LEAST_WAIT_S))
 
     def close(self) -> None:

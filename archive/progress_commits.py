@@ -32,6 +32,8 @@ class ProgressCommits:
         if self._group == NO_GROUP:
             return
         group = self._group or ARCHIVE_GROUPS + table.rpartition("/")[2]
+        if self._last.get(topic, (group, None))[0] != group:  # the topic has another table now
+            self.forget(topic)
         known = self._offsets.setdefault(group, {})
         places = {(topic, partition): offset for partition, offset in offsets.items()}
         _, last = self._last.get(topic, ("", None))
@@ -51,6 +53,15 @@ class ProgressCommits:
             progress = replace(last, error=error)
             self._last[topic] = group, progress
             self._commit(group, progress)
+
+    def forget(self, topic: str) -> None:
+        """Ends the commits of a topic's table: another process has them from now on."""
+        group, _ = self._last.pop(topic, ("", None))
+        offsets = self._offsets.get(group, {})
+        for place in [one for one in offsets if one[0] == topic]:
+            del offsets[place]
+        if self._committer is not None and group and not offsets:
+            self._committer.forget(group)
 
     def _commit(self, group: str, progress: PipelineProgress) -> None:
         if self._committer is None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
+from ..admin.connection import Connection
 from ..cli.client.options import client_command, new_app
 from ..cli.output import Output
 from ..cli.output import Table as ResultTable
+from ..client.error_kinds import ErrorKind
+from ..client.user_errors import UserError
+from .followed_status import followed_tables
 from .iceberg import DEFAULT_NAMESPACE
 from .maintenance import KEEP_SNAPSHOTS_S, Maintenance
 from .table_options import Catalog, KeepSnapshots, Namespace, Parquet, Warehouse, chosen_catalog, explained
@@ -32,6 +37,7 @@ Names = Annotated[
 @app.command("status")
 @client_command
 def status(
+    connection: Connection,
     output: Output,
     names: Names = None,
     warehouse: Warehouse = None,
@@ -40,7 +46,13 @@ def status(
     namespace: Namespace = DEFAULT_NAMESPACE,
     keep_snapshots: KeepSnapshots = KEEP_SNAPSHOTS_S,
 ) -> None:
-    """Show topics, rows, files, snapshots and offsets, and the maintenance that is due."""
+    """Show topics, rows, files, snapshots and offsets, and the maintenance that is due.
+
+    Without --warehouse, --catalog and --parquet: the tables that follow topics of a cluster, with their states and lag.
+    """
+    if warehouse is None and not catalog and parquet is None:
+        _show_followed(connection, output, names, namespace)
+        return
     maintenance = Maintenance(snapshots_s=keep_snapshots)
     with explained():
         found = chosen_catalog(warehouse, catalog, parquet, must_exist=True)
@@ -59,6 +71,23 @@ def status(
         for one in every
     ]  # fmt: skip
     output.show([one.as_dict() for one in every], ResultTable("", columns, rows))
+
+
+def _show_followed(connection: Connection, output: Output, names: list[str] | None, namespace: str) -> None:
+    with connection.admin() as admin:
+        every = followed_tables(admin, namespace)
+    known = {name for one in every for name in (one.table, one.table.removeprefix(f"{namespace}."))}
+    missing = sorted(set(names or ()) - known)
+    if missing:
+        raise UserError(f"no topic of the cluster has a table {missing[0]}", ErrorKind.NOT_FOUND)
+    chosen = [one for one in every if not names or {one.table, one.table.removeprefix(f"{namespace}.")} & set(names)]
+    columns = ("TABLE", "TOPIC", "BROKER", "STATE", "LAG", "COMMITTED", "ERROR")
+    rows = [[one.table, one.topic, one.broker, one.state, one.lag, _time(one.commit_ms), one.error] for one in chosen]
+    output.show([one.as_dict() for one in chosen], ResultTable("", columns, rows))
+
+
+def _time(moment_ms: int | None) -> str:
+    return "" if moment_ms is None else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(moment_ms / 1000))
 
 
 @app.command("maintain")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from pyiceberg.catalog import Catalog as CatalogOfTables
 
 from ..client.error_kinds import ErrorKind
 from ..client.explained_errors import from_library
@@ -50,9 +51,14 @@ def chosen_catalog(
         raise ArchiveError(f"there is no folder {folder}")
     if sum(one is not None for one in (warehouse or catalog or None, parquet)) != 1:
         raise Misused("give --warehouse DIR, --catalog KEY=VALUE, or --parquet DIR")
+    return None if parquet is not None else opened_catalog(warehouse, _properties(catalog))
+
+
+def opened_catalog(warehouse: Path | None, properties: Mapping[str, str]) -> CatalogOfTables:
+    """The catalog of a folder, or by PyIceberg's properties. Raises ArchiveError."""
     # PyIceberg logs each problem that it repeats or leaves; errors are raised.
     logging.getLogger("pyiceberg").setLevel(logging.ERROR)
-    return None if parquet is not None else open_catalog(warehouse, _properties(catalog))
+    return open_catalog(warehouse, properties)
 
 
 def _properties(catalog: list[str] | None) -> Mapping[str, str]:

@@ -42,6 +42,10 @@ _LEAST_TURN_S = 2.0
 _READING_TO_OVERHEAD = 4
 
 
+class NotAssigned(ArchiveError):
+    """Another process keeps the table from now on."""
+
+
 class SparkEnded(Exception):
     """The session of Spark has ended: another process begins with another one."""
 
@@ -54,7 +58,8 @@ class ArchiveOptions:
     writes them. `skip_unreadable`: damaged and deleted records become dead-letter records; the topic stops otherwise.
     `commit_group`: gets the offsets of the tables, for tools that show lag; None: one of each table, `none`: no commits.
     `rebuild`: the first commit makes the table anew from the log, with the types of now. `times`: what typed columns have of
-    times that not all engines have. `on_note`: shows a line, such as the types that were inferred.
+    times that not all engines have. `on_note`: shows a line, such as the types that were inferred. `is_assigned`: returns
+    whether the table is still this process's; a turn ends without a commit where it is not.
     """
 
     values: ValueSchema | None = None
@@ -67,6 +72,7 @@ class ArchiveOptions:
     times: Times = Times.native
     commit_group: str | None = None
     on_note: Callable[[str], None] = _logger.info
+    is_assigned: Callable[[], bool] = lambda: True
 
 
 @dataclass
@@ -312,6 +318,7 @@ class TopicArchive:
         for split in plan.splits:
             reader = open_split(split, options, cluster)
             for batch in reader:
+                self._check_assigned()
                 self._add_explained(split, batch)
                 self._offsets[split.partition] = batch.column("offset")[-1].as_py() + 1
                 if self._bytes >= self._options.file_bytes:
@@ -369,7 +376,13 @@ class TopicArchive:
         self._written[0] += rows
         self._written[1] += dead_letter_records
 
+    def _check_assigned(self) -> None:
+        """Raises NotAssigned."""
+        if not self._options.is_assigned():
+            raise NotAssigned(f"topic {self.archived.topic}: another process keeps its table from now on")
+
     def _commit(self, covered: Covered) -> None:
+        self._check_assigned()
         if self._table.schema is None:
             self._table.evolve(self._rows.schema)
         self._table.commit(covered)

@@ -25,7 +25,7 @@ from odradek.cli.main import parser
 from odradek.metadata.configs import ConfigKey, ConfigResourceType, to_text
 from odradek.metadata.configs.documentation import documentation
 from odradek.metadata.configs.key import NO_DEFAULT
-from odradek.metadata.configs.resources import BROKER, CLIENT_METRICS, GROUP, OWN, TOPIC
+from odradek.metadata.configs.resources import BROKER, CLIENT_METRICS, GROUP, OWN, OWN_TOPIC, TOPIC
 from odradek.testing.embedded_clock import EmbeddedClock
 from odradek.testing.faults import Fault, Faults
 from odradek.testing.groups_seen import GroupView
@@ -77,6 +77,7 @@ def configuration() -> str:
         ("Odradek's own keys", ConfigResourceType.BROKER, OWN),
         ("Broker keys", ConfigResourceType.BROKER, BROKER),
         ("Topic keys", ConfigResourceType.TOPIC, TOPIC),
+        ("Odradek's own topic keys", ConfigResourceType.TOPIC, OWN_TOPIC),
         ("Group keys", ConfigResourceType.GROUP, GROUP),
         ("Client metrics keys", ConfigResourceType.CLIENT_METRICS, CLIENT_METRICS),
     )
@@ -84,7 +85,7 @@ def configuration() -> str:
         parts.append(
             f"\n## {title}\n\n| key | type | default | changes | meaning | no effect because |\n|---|---|---|---|---|---|\n"
         )
-        parts += [_row(key, resource) for key in keys.values() if not key.internal]
+        parts += [_row(key, resource) for key in keys.values() if not key.internal or keys is OWN_TOPIC]
     return "".join(parts)
 
 

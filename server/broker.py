@@ -38,6 +38,7 @@ from .telemetry.subsystem import TelemetrySubsystem, is_on
 
 if TYPE_CHECKING:
     from .config.broker_config import BrokerConfig
+    from .config.table_settings import TableSettings
     from .mirror.here import Here
     from .observability.subsystem import ObservabilitySubsystem
 
@@ -73,6 +74,8 @@ class BrokerServer:
         self.endpoints = NodeEndpoints(node.late_imports, self.access.authorizer, telemetry=is_on(config))
         self.network = NetworkSubsystem(node, self.access, self.endpoints)
         self.telemetry = TelemetrySubsystem(node, self.network)
+        #: None where this node has no place for tables that follow topics. Wrong ones keep it from its start.
+        self._table_settings = self._read_table_settings()
         #: Metrics and health; None unless odradek.metrics.port is set.
         self.observability = self._make_observability()
 
@@ -143,7 +146,8 @@ class BrokerServer:
                 mirror=mirror,
             )
         )
-        return (partitions, controller, replicas, coordinators, produce, fetch, share, *remote, mirror)
+        tables = self._make_tables()
+        return (partitions, controller, replicas, coordinators, produce, fetch, share, *remote, mirror, *tables)
 
     def _make_observability(self) -> ObservabilitySubsystem | None:
         """Returns metrics and health, of which nodes without a port for them import nothing."""
@@ -160,6 +164,29 @@ class BrokerServer:
         return RemoteSubsystem(
             self.node, self.network, self.partitions, self.replicas, self.coordinators, self.controller
         )
+
+    def _read_table_settings(self) -> TableSettings | None:
+        """Raises InvalidConfig."""
+        if (
+            self.config.get("odradek.table.warehouse") is None
+            and self.config.get("odradek.table.catalog.config") is None
+        ):
+            return None
+        from .config.table_settings import table_settings
+
+        return table_settings(self.config)
+
+    def _make_tables(self) -> tuple[Subsystem, ...]:
+        """Returns tables that follow topics, of which nodes without a place for them import nothing."""
+        settings = self._table_settings
+        if settings is None:
+            return ()
+        from .tables.subsystem import TablesSubsystem
+        from .tables.table_process import TableProcess
+
+        listeners = self.network.listeners
+        process = TableProcess(settings, lambda: listeners.address_with(settings.protocol), self.node.pools.disk)
+        return (TablesSubsystem(self.node_id, process),)
 
     def _make_mirror_port(self) -> Here:
         """Returns what links to other clusters use of this broker."""

@@ -14,9 +14,13 @@ from .values import InvalidConfig, Value, invalid_value, shown
 _MOST_PORT = 65535
 _MOST_ID = 2**31 - 1
 
+#: A table of dead-letter records has 13 more, and file systems take 255.
+_MOST_TABLE_NAME = 242
+
 Check = Callable[[str, Value], None]
 
 _REPLICA = re.compile(r"([0-9]+:[0-9]+)?")
+_TABLE_NAME = re.compile(r"[A-Za-z0-9_]+")
 
 _ISO_DURATION = re.compile(
     r"(?P<sign>[-+]?)P(?:(?P<days>[-+]?\d+)D)?"
@@ -99,6 +103,15 @@ def non_null(name: str, value: Value) -> None:
 def non_empty(name: str, value: Value) -> None:
     if value == "":
         raise invalid_value(name, "", "String must be non-empty")
+
+
+def table_name(name: str, value: Value) -> None:
+    """Validates the name of a table, which SQL takes without quotes; None for the topic's."""
+    text = "_" if value is None else str(value)
+    if len(text) > _MOST_TABLE_NAME or not _TABLE_NAME.fullmatch(text):
+        raise invalid_value(
+            name, shown(value), f"A table's name has letters, digits and underscores, {_MOST_TABLE_NAME} at most"
+        )
 
 
 def gzip_level(name: str, value: Value) -> None:

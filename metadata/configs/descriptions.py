@@ -285,6 +285,13 @@ LOG_TOPIC = {
     "min.cleanable.dirty.ratio": "The log is compacted when this fraction of it is not compacted yet.",
     "min.compaction.lag.ms": "A record that is younger than this is not compacted.",
     "min.insync.replicas": "How many replicas must have a record before acks=all is answered.",
+    "odradek.table.enable": "Whether a table follows the topic: the leader of partition 0 has a process that keeps it.",
+    "odradek.table.format": "The columns of values in the table: raw bytes, or typed ones by json, avro or protobuf.",
+    "odradek.table.keep.value": "Whether a table with typed columns has the bytes of values, too, for `odradek replay`.",
+    "odradek.table.name": "The name of the table; the topic's unless set, with underscores in place of other characters.",
+    "odradek.table.partition.by": "The unit of the timestamp that partitions the table: hour, day, month or none.",
+    "odradek.table.skip.unreadable": "Whether the table continues after damaged and deleted records, with a dead-letter "
+    "record in their place.",
     "preallocate": "Whether a segment's file gets its full size at once.",
     "remote.copy.lag.bytes": "By how many bytes the copy to tiered storage lags; -1: until records leave the local disk.",
     "remote.copy.lag.ms": "How long the copy to tiered storage is delayed; -1: until records leave the local disk.",
@@ -508,6 +515,14 @@ SERVER_BROKER = {
     "metrics.sample.window.ms": "How long a sample of a metric lasts.",
     "quota.window.num": "How many past windows count towards client quotas.",
     "quota.window.size.seconds": "The length of a window of client quotas.",
+    "odradek.table.catalog.config": "A file with the properties of PyIceberg's catalog, such as type and uri, for the "
+    "tables of topics with odradek.table.enable=true.",
+    "odradek.table.client.config": "A file of client properties by which the process that keeps tables logs in; needed "
+    "where no listener is PLAINTEXT. It may name a schema registry.",
+    "odradek.table.freshness.ms": "A record is in the table of its topic after this time.",
+    "odradek.table.namespace": "The namespace of tables that follow topics.",
+    "odradek.table.warehouse": "The folder of Iceberg tables of topics with odradek.table.enable=true, with a catalog of "
+    "SQLite in it, for the brokers of one machine.",
     "odradek.telemetry.otlp.endpoint": "The URL of an OTLP/HTTP collector for metrics that clients push; none unless set.",
     "telemetry.max.bytes": "The largest push of a client's metrics.",
     # Odradek's own.

@@ -1,14 +1,14 @@
 """Odradek's own keys, which Apache Kafka does not have.
 
-They are set in server.properties beside Kafka's. DescribeConfigs lists them only if they are set. A change requires
-a restart.
+Those of brokers are set in server.properties beside Kafka's, and a change requires a restart. DescribeConfigs lists keys of
+brokers and of topics only if they are set.
 """
 
 from __future__ import annotations
 
-from .checks import at_least, list_of, non_empty, one_of, port
+from .checks import at_least, list_of, non_empty, one_of, port, table_name
 from .key import key
-from .values import INT, LIST, LONG, STRING
+from .values import BOOLEAN, INT, LIST, LONG, STRING
 
 OWN_KEYS = (
     # Kafka's until 3.9, with its defaults. Kafka 4 waits five minutes for a controller, whatever they say.
@@ -30,6 +30,22 @@ OWN_KEYS = (
     # 8 MiB/s takes 0.3 % of a core, and a twelfth of a disk that reads 100 MiB/s. A week at that rate covers 4.8 TB.
     key("odradek.scrub.bytes.per.second", LONG, 8 << 20, at_least(0)),
     key("odradek.slow.request.ms", INT, None, at_least(1)),
+    key("odradek.table.catalog.config", STRING, None, non_empty),
+    key("odradek.table.client.config", STRING, None, non_empty),
+    # The default of `odradek archive`; 0.1 s is its least.
+    key("odradek.table.freshness.ms", INT, 10_000, at_least(100)),
+    key("odradek.table.namespace", STRING, "kafka", non_empty),
+    key("odradek.table.warehouse", STRING, None, non_empty),
     key("odradek.telemetry.otlp.endpoint", STRING, None),
     key("odradek.scrub.interval.ms", LONG, 7 * 24 * 3_600_000, at_least(1)),
+)
+
+#: Of topics (docs/specialists/tables-that-follow.md). `internal`: the topics of Apache Kafka do not show them.
+OWN_TOPIC_KEYS = (
+    key("odradek.table.enable", BOOLEAN, False, internal=True),
+    key("odradek.table.format", STRING, "raw", one_of("raw", "json", "avro", "protobuf"), internal=True),
+    key("odradek.table.keep.value", BOOLEAN, False, internal=True),
+    key("odradek.table.name", STRING, None, table_name, internal=True),
+    key("odradek.table.partition.by", STRING, "day", one_of("hour", "day", "month", "none"), internal=True),
+    key("odradek.table.skip.unreadable", BOOLEAN, False, internal=True),
 )

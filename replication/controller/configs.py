@@ -14,6 +14,7 @@ from ...metadata.configs import (
     ConfigResourceType,
     InvalidConfig,
     appended,
+    check_table_place,
     default_text,
     is_list,
     subtracted,
@@ -24,6 +25,7 @@ from ...metadata.configs import (
     validate_topic_configs,
 )
 from ...metadata.configs.describe import describe_topic
+from ...metadata.configs.table_rules import CATALOG, WAREHOUSE
 from ...metadata.image import ConfigResource
 from ...metadata.mirror_keys import FOLLOWED_CONFIGS, MIRROR_CUT, MIRROR_NAME, OF_MIRRORS
 from ...protocol.errors import ErrorCode
@@ -216,6 +218,7 @@ def _validate_topic(state: ControllerState, name: str, after: Mapping[str, str])
     try:
         tiered = bool(state.values.get("remote.log.storage.system.enable"))
         validate_topic_configs(after, topic_defaults(state.values), current, tiered=tiered)
+        check_table_place(after, current, state.values.get(WAREHOUSE), state.values.get(CATALOG))
     except InvalidConfig as request_error:
         return ApiError(request_error.error, str(request_error))
     return None

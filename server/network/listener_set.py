@@ -182,6 +182,14 @@ class ListenerSet(SharedParts):
             for said in self.config.listeners.advertised
         ]
 
+    def address_with(self, protocol: str) -> str:
+        """Returns the advertised host:port of the first listener with a security protocol. Raises LookupError."""
+        named = {one.name for one in self.config.listeners.brokers if one.protocol == protocol}
+        found = next((one.address for one in self.advertised_endpoints() if one.name in named), None)
+        if found is None:
+            raise LookupError(f"no listener in advertised.listeners is {protocol}")
+        return found
+
 
 def _advertised(bound: Endpoint, said: Endpoint) -> Endpoint:
     """Port 0 stands for the port that was found; a wildcard host for this machine."""

@@ -8,7 +8,6 @@ would run that program's main module again, and fork a process with threads or k
 from __future__ import annotations
 
 import asyncio
-import os
 import pickle
 import subprocess
 import sys
@@ -16,9 +15,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from ..runtime.interpreter import INTERPRETER, interpreter_environment
 from ..runtime.memory import LARGE_BYTES, release_after
 
 if TYPE_CHECKING:
@@ -105,14 +104,12 @@ def _start_process(pickled_job: bytes) -> subprocess.Popen[bytes]:
     """Starts the process on this thread. The event loops' own ways fork, which holds the loop for 3 ms or more: the system
     copies the page tables of this process, and each page that is written later. `Popen` needs no copy, and takes 0.5 ms.
     """
-    # "" is the working directory of this process. `-P` keeps it from the front, where its files could hide modules.
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path)}
     process = subprocess.Popen(
-        [sys.executable, "-P", "-c", _PROCESS],
+        [*INTERPRETER, "-c", _PROCESS],
         bufsize=0,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env=environment,
+        env=interpreter_environment(),
     )
     # Standard input stays open: the process ends when this one, and with it the pipe, is gone.
     with suppress(BrokenPipeError):  # it has ended: its exit status is read later

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from odradek.admin.connection import Connection
 from odradek.admin.errors import NoResponse
-from odradek.admin.group_offsets import Committed, committed
+from odradek.admin.group_offsets import Committed, commit, committed
 from odradek.admin.offset_committer import OffsetCommitter
 from odradek.admin.pipeline_progress import (
     PipelineKind,
@@ -97,6 +97,24 @@ def test_flush_returns_when_the_commit_is_in_the_group(broker: odradek.Broker) -
         made.flush(30)
         assert offsets_of(broker, "flushed")["orders", 0].offset == offset
     made.close(30)
+
+
+def test_forgotten_group_is_not_committed_again(broker: odradek.Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("odradek.admin.offset_committer._RENEWAL_S", 0.2)
+    made = committer_of(broker, [])
+    for group in ("moved", "kept"):
+        made.commit(group, {("orders", 0): 1}, at(1))
+    made.flush(30)
+    made.forget("moved")
+    made.flush(30)  # a renewal that was being sent
+    with Connection({"bootstrap.servers": broker.bootstrap_servers}).admin() as admin:
+        commit(admin, "moved", {("orders", 0): 5})
+        commit(admin, "kept", {("orders", 0): 5})
+    eventually(lambda: offsets_of(broker, "kept")["orders", 0].offset == 1, what="the other group is renewed")
+    assert offsets_of(broker, "moved")["orders", 0].offset == 5
+    made.commit("moved", {("orders", 0): 7}, at(2))
+    made.close(30)
+    assert offsets_of(broker, "moved")["orders", 0].offset == 7
 
 
 def test_group_with_members_keeps_its_offsets_and_the_error_is_shown_once(broker: odradek.Broker) -> None:

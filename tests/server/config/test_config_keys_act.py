@@ -13,7 +13,7 @@ from odradek.metadata.configs.resources import BROKER, OWN, TOPIC
 from tests.harness.facts import kept_facts
 from tests.harness.sources import files, nodes_of
 
-ROOMS = ("server", "coordinator", "replication", "storage", "cli")
+ROOMS = ("archive", "server", "coordinator", "replication", "storage", "cli")
 
 #: The layers share the keys of mirrors by these constants.
 KEYS_OF_MIRRORS = "metadata/mirror_keys.py"
