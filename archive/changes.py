@@ -1,4 +1,4 @@
-"""Changes of a keyed table: the last record of each key, whatever the order in which records come.
+"""Changes of a keyed table: the last record of each key in each partition, and the one of them that makes the row.
 
 In a partition the record of the highest offset is the last one. A key has records in two partitions where partitions were
 added, or producers partition differently: the partition with the newest timestamp of the key counts, of equal ones the one
@@ -9,6 +9,7 @@ has the same result for any division of the records into commits, as long as no 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +25,7 @@ Numbers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
-class Versions:
+class Versions(NamedTuple):
     """The places of records in the order of their key, as columns."""
 
     newest: Numbers
@@ -40,14 +40,6 @@ class Versions:
 
     def take(self, places: Numbers) -> Versions:
         return Versions(self.newest[places], self.partitions[places], self.offsets[places])
-
-    def is_after(self, others: Versions) -> Mask:
-        """Returns for each version whether it comes after the other one at the same place."""
-        in_partition = self.partitions == others.partitions
-        is_newer = (self.newest > others.newest) | (
-            (self.newest == others.newest) & (self.partitions > others.partitions)
-        )
-        return np.where(in_partition, self.offsets > others.offsets, is_newer)
 
 
 def _numbers(column: pa.ChunkedArray) -> Numbers:
@@ -79,29 +71,30 @@ class Changes:
         return Changes(self.rows.take(chosen), self.keys.take(chosen), self.is_delete[places])
 
     def and_then(self, others: Changes) -> Changes:
-        """The last change of each key of both, which have the same columns."""
+        """The last changes of both, which have the same columns."""
         rows = pa.concat_tables([self.rows, others.rows])
         keys = pa.concat_arrays([self.keys, others.keys])
         return Changes(rows, keys, np.concatenate([self.is_delete, others.is_delete])).last()
 
     def last(self) -> Changes:
-        """The last change of each key, with the newest timestamp of the key in its partition."""
+        """The last change of each key in each partition, with the newest timestamp of the key there."""
         if not len(self):
             return self
         versions = Versions.of(self.rows)
-        ids = self.keys.dictionary_encode().indices.to_numpy().astype(np.int64)
+        ids, _ = self.numbered_keys()
         order = np.lexsort((versions.offsets, versions.partitions, ids))
-        ids, sorted_versions = ids[order], versions.take(order)
+        ids, partitions = ids[order], versions.partitions[order]
         # One group for each key and partition: its end is the last record, its maximum the newest timestamp.
-        is_start = np.ones(len(ids), bool)
-        is_start[1:] = (ids[1:] != ids[:-1]) | (sorted_versions.partitions[1:] != sorted_versions.partitions[:-1])
+        is_start = np.append(True, (ids[1:] != ids[:-1]) | (partitions[1:] != partitions[:-1]))
         starts = np.flatnonzero(is_start)
         ends = np.append(starts[1:], len(ids)) - 1
-        newest = np.maximum.reduceat(sorted_versions.newest, starts)
-        by_rule = np.lexsort((sorted_versions.partitions[ends], newest, ids[ends]))
-        is_last = np.append(np.diff(ids[ends][by_rule]) != 0, True)
-        groups = np.sort(by_rule[is_last])
-        return self.take(order[ends[groups]]).with_newest(newest[groups])
+        newest = np.maximum.reduceat(versions.newest[order], starts)
+        return self.take(order[ends]).with_newest(newest)
+
+    def numbered_keys(self) -> tuple[Numbers, pa.Array]:
+        """The number of each change's key, and the keys in the order of their numbers."""
+        coded = self.keys.dictionary_encode()
+        return coded.indices.to_numpy().astype(np.int64), coded.dictionary
 
     def with_newest(self, newest: Numbers) -> Changes:
         stamps = pa.array(newest, pa.int64(), mask=newest == _NO_TIMESTAMP).cast(NEWEST.type)
@@ -109,21 +102,28 @@ class Changes:
         return Changes(self.rows.set_column(number, NEWEST, stamps), self.keys, self.is_delete)
 
 
-@dataclass(frozen=True)
-class Superseded:
-    """Stored rows and changes of their keys. `rows`: places of rows that a change takes the place of, or deletes.
-    `changes`: places of these changes. `late`: places of changes that come before the row that is stored.
-    """
+class StoredVersions:
+    """The versions of the rows that a table has for keys, by the numbers of the keys."""
 
-    rows: Numbers
-    changes: Numbers
-    late: Numbers
+    def __init__(self, count: int) -> None:
+        self._is_stored = np.zeros(count, bool)
+        self._versions = Versions(*(np.zeros(count, np.int64) for _ in range(3)))
 
-    @classmethod
-    def of(cls, changes: Changes, versions: Versions, stored_keys: pa.Array, stored: Versions) -> Superseded:
-        """`versions`: of the changes. `stored`: the keys and the versions of stored rows."""
-        found = pc.index_in(stored_keys, value_set=changes.keys)
-        rows = np.flatnonzero(found.is_valid().to_numpy(False)).astype(np.int64)
-        places = pc.drop_null(found).to_numpy().astype(np.int64)
-        is_after = versions.take(places).is_after(stored.take(rows))
-        return cls(rows[is_after], places[is_after], places[~is_after])
+    def set(self, keys: Numbers, versions: Versions) -> None:
+        self._is_stored[keys] = True
+        for mine, others in zip(self._versions, versions, strict=True):
+            mine[keys] = others
+
+    def winners(self, changes: Versions, keys: Numbers) -> tuple[Numbers, Numbers]:
+        """The places of the changes that make or delete the rows of their keys, one at most for each key, and the newest
+        timestamps of all changes. `keys`: the number of each change's key.
+        """
+        stored, is_stored = self._versions.take(keys), self._is_stored[keys]
+        in_partition = is_stored & (changes.partitions == stored.partitions)
+        newest = np.where(in_partition, np.maximum(changes.newest, stored.newest), changes.newest)
+        is_newer = (newest > stored.newest) | ((newest == stored.newest) & (changes.partitions > stored.partitions))
+        wins = ~is_stored | np.where(in_partition, changes.offsets > stored.offsets, is_newer)
+        places = np.flatnonzero(wins)
+        order = places[np.lexsort((changes.partitions[places], newest[places], keys[places]))]
+        is_last = np.append(np.diff(keys[order]) != 0, True)[: len(order)]
+        return order[is_last], newest

@@ -35,6 +35,12 @@ class FileKeys:
     def nbytes(self) -> int:
         return int(self.keys.nbytes) + 24 * len(self.keys)
 
+    def places_of(self, keys: pa.Array) -> tuple[Numbers, Numbers]:
+        """The places of rows with one of the keys, and for each the place of its key."""
+        found = pc.index_in(self.keys, value_set=keys)
+        rows = np.flatnonzero(found.is_valid().to_numpy(False)).astype(np.int64)
+        return rows, pc.drop_null(found).to_numpy().astype(np.int64)
+
 
 class KeyIndex:
     """Keys of files, by their paths."""
@@ -80,17 +86,20 @@ class KeyRange:
         return cls(*(None if one is None else from_bytes(field.field_type, one) for one in (low, high)))
 
 
-class SortedChanges:
-    """Changes by the first column of their key: those within the range of a file."""
+class SortedKeys:
+    """Keys of changes by the first column of them: those within the range of a file."""
 
-    def __init__(self, changes: Changes, key: KeyColumns) -> None:
-        column = column_at(changes.rows, key.paths[0])
+    def __init__(self, changes: Changes, keys: pa.Array, key_of: Numbers, key: KeyColumns) -> None:
+        """`keys`, `key_of`: as `Changes.numbered_keys`."""
+        first_places = np.zeros(len(keys), np.int64)
+        first_places[key_of[::-1]] = np.arange(len(key_of))[::-1]
+        column = column_at(changes.rows, key.paths[0]).take(pa.array(first_places))
         values = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
-        self._places: Numbers = pc.sort_indices(values).to_numpy().astype(np.int64)
-        self._values = physical_values(values.take(pa.array(self._places)))
+        self._numbers: Numbers = pc.sort_indices(values).to_numpy().astype(np.int64)
+        self._values = physical_values(values.take(pa.array(self._numbers)))
 
     def within(self, range_: KeyRange) -> Numbers:
-        """The places of changes whose keys a file with this range may have."""
+        """The numbers of keys that a file with this range may have."""
         first = 0 if range_.low is None else bisect_left(self._values, range_.low)  # type: ignore[type-var]
         end = len(self._values) if range_.high is None else bisect_right(self._values, range_.high)  # type: ignore[type-var]
-        return np.sort(self._places[first:end])
+        return np.sort(self._numbers[first:end])

@@ -17,12 +17,12 @@ from pyiceberg.manifest import DataFile
 from pyiceberg.table import FileScanTask
 from pyiceberg.table import Table as StoredTable
 
-from .changes import Changes, Mask, Numbers, Superseded, Versions
+from .changes import Changes, Mask, Numbers, StoredVersions, Versions
 from .conforming import fitted_rows
 from .data_files import FileWriter, delete_files, rows_of_files
 from .iceberg import arrow_schema
 from .key_columns import sorted_rows
-from .key_index import KeyIndex, KeyRange, SortedChanges
+from .key_index import KeyIndex, KeyRange, SortedKeys
 from .keyed import Keyed
 from .store import TARGET_FILE_BYTES
 
@@ -30,11 +30,12 @@ _NO_FILE = -1
 
 
 class _Hit(NamedTuple):
-    """A file with rows that changes take the place of."""
+    """Rows of a file whose keys have changes. `rows`: their places in the file. `keys`: the numbers of their keys."""
 
     task: FileScanTask
     range: KeyRange
-    is_kept: Mask
+    rows: Numbers
+    keys: Numbers
 
 
 class KeyedFiles:
@@ -56,37 +57,39 @@ class KeyedFiles:
         """Takes the last change of each key into the files. `table`: as it will be after the commit."""
         if not len(changes):
             return
-        versions = Versions.of(changes.rows)
-        newest, is_late = versions.newest.copy(), np.zeros(len(changes), bool)
-        file_of, hits = np.full(len(changes), _NO_FILE, np.int64), list[_Hit]()
-        by_key = SortedChanges(changes, self._keyed.key)
-        for task in list(self._live.values()):
+        key_of, keys = changes.numbered_keys()
+        by_key = SortedKeys(changes, keys, key_of, self._keyed.key)
+        stored, hits = StoredVersions(len(keys)), list[_Hit]()
+        for task in self._live.values():
             range_ = KeyRange.of(table, task, self._keyed.key)
-            places = by_key.within(range_)
-            if not len(places):
-                continue
-            stored = self._index.of_file(table, task)
-            found = Superseded.of(changes.take(places), versions.take(places), stored.keys, stored.versions)
-            is_late[places[found.late]] = True
-            if len(found.rows):
-                self._take_newest(newest, versions, places[found.changes], stored.versions.take(found.rows))
-                is_kept = np.ones(len(stored.keys), bool)
-                is_kept[found.rows] = False
-                file_of[places[found.changes]] = len(hits)
-                hits.append(_Hit(task, range_, is_kept))
+            within = by_key.within(range_)
+            if len(within):
+                of_file = self._index.of_file(table, task)
+                rows, found = of_file.places_of(keys.take(pa.array(within)))
+                stored.set(within[found], of_file.versions.take(rows))
+                hits.append(_Hit(task, range_, rows, within[found]))
+        winners, newest = stored.winners(Versions.of(changes.rows), key_of)
+        is_changed = np.zeros(len(keys), bool)
+        is_changed[key_of[winners]] = True
+        hits = [one for one in hits if is_changed[one.keys].any()]
+        file_of = np.full(len(keys), _NO_FILE, np.int64)
         for number, hit in enumerate(hits):
-            places = by_key.within(hit.range)
-            file_of[places] = np.where(file_of[places] == _NO_FILE, number, file_of[places])
-        chosen = np.flatnonzero(~is_late & ~changes.is_delete)
-        self._rewrite(hits, changes.with_newest(newest).take(chosen).rows, file_of[chosen], table, writer)
-
-    def _take_newest(self, newest: Numbers, versions: Versions, places: Numbers, stored: Versions) -> None:
-        """A row of the same partition has the newest timestamp of all records of its key there."""
-        is_same = versions.partitions[places] == stored.partitions
-        newest[places[is_same]] = np.maximum(newest[places[is_same]], stored.newest[is_same])
+            file_of[hit.keys] = number
+        for number, hit in enumerate(hits):
+            within = by_key.within(hit.range)
+            file_of[within] = np.where(file_of[within] == _NO_FILE, number, file_of[within])
+        upserts = np.sort(winners[~changes.is_delete[winners]])
+        rows_now = changes.with_newest(newest).take(upserts).rows
+        self._rewrite(hits, is_changed, rows_now, file_of[key_of[upserts]], table, writer)
 
     def _rewrite(
-        self, hits: list[_Hit], rows: pa.Table, file_of: Numbers, table: StoredTable, writer: FileWriter
+        self,
+        hits: list[_Hit],
+        is_changed: Mask,
+        rows: pa.Table,
+        file_of: Numbers,
+        table: StoredTable,
+        writer: FileWriter,
     ) -> None:
         """Writes the rows that are left of files, and new rows; neighbours that are small become one file."""
         schema = arrow_schema(table)
@@ -96,16 +99,18 @@ class KeyedFiles:
         for number in (*in_order, _NO_FILE):
             if number != _NO_FILE:
                 hit = hits[number]
-                left = rows_of_files(table, [hit.task]).filter(pa.array(hit.is_kept))
-                parts.append(fitted_rows(left, schema))
+                before = rows_of_files(table, [hit.task])
+                is_kept = np.ones(before.num_rows, bool)
+                is_kept[hit.rows[is_changed[hit.keys]]] = False
+                parts.append(fitted_rows(before.filter(pa.array(is_kept)), schema))
             parts.append(rows.filter(pa.array(file_of == number)))
             if number == _NO_FILE or sum(one.nbytes for one in parts) >= self._target_bytes:
-                self._write(pa.concat_tables(parts), writer)
+                self._write(pa.concat_tables(parts), writer, table.spec().spec_id)
                 parts = []
         for hit in hits:
             self._remove(hit.task, table)
 
-    def _write(self, rows: pa.Table, writer: FileWriter) -> None:
+    def _write(self, rows: pa.Table, writer: FileWriter, spec_id: int) -> None:
         if not rows.num_rows:
             return
         rows = sorted_rows(rows, self._keyed.sorted_by)
@@ -113,6 +118,7 @@ class KeyedFiles:
         size = -(-rows.num_rows // files)
         for start in range(0, rows.num_rows, size):
             for one in writer.rows(rows.slice(start, size)):
+                one.spec_id = spec_id  # PyIceberg sets it in files that it reads from manifests
                 self.added.append(one)
                 self._live[one.file_path] = FileScanTask(one, residual=AlwaysTrue())
 
