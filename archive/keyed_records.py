@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 
 from .change_events import ChangeEvents, row_type, with_one_row_type
 from .changes import NEWEST, Changes
-from .key_columns import VALUE
+from .key_columns import VALUE, column_type
 from .keyed import Envelope, Keyed
+from .store import ArchiveError
 
 _NO_KEY = "the key ({}) is null"
 _NO_COLUMNS = "a record without a value has no columns of the key ({}): the row of its key, if any, stays"
@@ -37,6 +38,10 @@ class KeyedRecords:
             number = schema.get_field_index(VALUE)
             schema = schema.set(number, pa.field(VALUE, row_type(schema.field(VALUE).type, self._topic)))
         self._keyed.key.check(schema, self._topic)
+        for path in self._keyed.sort_by if VALUE in schema.names else ():
+            kind = column_type(schema, path)
+            if kind is None or pa.types.is_nested(kind):
+                raise ArchiveError(f"topic {self._topic}: no column {path} can order rows (--sort-by)")
         return schema.append(NEWEST)
 
     def errors(self, rows: pa.RecordBatch) -> dict[int, str]:
