@@ -25,6 +25,9 @@ from ..extras import install_command
 from .archiver import Archiver
 from .column_types import Times
 from .iceberg import DEFAULT_NAMESPACE, IcebergTable
+from .keyed import Envelope, Keyed
+from .keyed_options import EnvelopeForm, Key, RowTtl, SortBy, chosen_keyed, partition_unit
+from .keyed_table import KeyedTable
 from .maintenance import KEEP_SNAPSHOTS_S, Maintenance
 from .ownership import chosen_names
 from .parquet import ParquetTable
@@ -49,8 +52,14 @@ TableNames = Annotated[
         "--table", metavar="TOPIC=NAME", help="name of a topic's table (default: the topic's, with underscores)"
     ),
 ]
-PartitionUnit = Annotated[
-    PartitionBy, typer.Option("--partition-by", help="unit of the timestamp that partitions the tables")
+Partitions = Annotated[
+    str | None,
+    typer.Option(
+        "--partition-by",
+        metavar="hour|day|month|none",
+        help="unit of the timestamp that partitions the tables (default: day); with --key, columns",
+        show_default=False,
+    ),
 ]
 Freshness = Annotated[
     float, typer.Option("--freshness", metavar="SECONDS", help="a record is in the table after this time")
@@ -101,7 +110,11 @@ def archive(
     keep_value: KeepValue = False,
     times: TimesForm = Times.native,
     table: TableNames = None,
-    partition_by: PartitionUnit = PartitionBy.day,
+    key: Key = None,
+    envelope: EnvelopeForm = Envelope.none,
+    sort_by: SortBy = None,
+    row_ttl: RowTtl = None,
+    partition_by: Partitions = None,
     freshness: Freshness = FRESHNESS_S,
     once: Annotated[bool, typer.Option("--once", help="stop at the end of the topics")] = False,
     isolation_level: Annotated[Isolation, typer.Option("--isolation-level")] = Isolation.read_committed,
@@ -114,6 +127,11 @@ def archive(
     """Keep topics as tables: `odradek archive orders --warehouse tables`. Goes on where the tables end."""
     if spark is not None and parquet is not None:
         raise Misused("--spark writes Iceberg tables: give --warehouse or --catalog")
+    keyed = chosen_keyed(key, envelope, sort_by, row_ttl, partition_by)
+    if keyed is not None and (spark is not None or parquet is not None):
+        raise Misused("--key writes Iceberg tables in this process: give --warehouse or --catalog, and no --spark")
+    if envelope is not Envelope.none and value_format is Form.raw:
+        raise Misused("--envelope needs --value-format")
     if commit_group is not None and not commit_group.strip():
         raise Misused("--commit-group takes the name of a group, or none")
     if freshness < _LEAST_FRESHNESS_S:
@@ -135,8 +153,8 @@ def archive(
     names = _names(topics, table)
     with explained():
         opened = _opener(
-            chosen_catalog(warehouse, catalog, parquet), warehouse, parquet, namespace, names, partition_by,
-            Maintenance(snapshots_s=keep_snapshots),
+            chosen_catalog(warehouse, catalog, parquet), warehouse, parquet, namespace, names,
+            keyed or partition_unit(partition_by), Maintenance(snapshots_s=keep_snapshots),
         )  # fmt: skip
         with _opened_archives(spark) as open_archive:
             archiver = Archiver(
@@ -203,12 +221,17 @@ def _opener(
     parquet: Path | None,
     namespace: str,
     names: Mapping[str, str],
-    partition_by: PartitionBy,
+    layout: PartitionBy | Keyed,
     maintenance: Maintenance,
 ) -> Callable[[Owner], Table]:
+    if isinstance(layout, Keyed):
+        return lambda owner: KeyedTable(
+            catalog, owner, layout, namespace=namespace, name=names[owner.topic], maintenance=maintenance,
+            lock_folder=warehouse,
+        )  # fmt: skip
     if parquet is not None:
-        return lambda owner: ParquetTable(parquet, owner, name=names[owner.topic], partition_by=partition_by)
+        return lambda owner: ParquetTable(parquet, owner, name=names[owner.topic], partition_by=layout)
     return lambda owner: IcebergTable(
-        catalog, owner, namespace=namespace, name=names[owner.topic], partition_by=partition_by,
+        catalog, owner, namespace=namespace, name=names[owner.topic], partition_by=layout,
         maintenance=maintenance, lock_folder=warehouse,
     )  # fmt: skip

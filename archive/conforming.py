@@ -44,6 +44,19 @@ def conformed(values: pa.Array, kind: pa.DataType, name: str = "") -> Conformed:
     return _row_by_row(values, kind, name)
 
 
+def fitted_rows(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Rows with the columns of a table that has grown from theirs: null where they lack one."""
+    columns = []
+    for field in schema:
+        if field.name not in rows.schema.names:
+            columns.append(pa.nulls(rows.num_rows, field.type))
+            continue
+        chunks = [conformed(one, field.type) for one in rows.column(field.name).chunks]
+        assert not any(one.bad for one in chunks), "a column of a table grows"
+        columns.append(pa.chunked_array([one.values for one in chunks], field.type))
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
 def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
     if pa.types.is_string(values.type) and pa.types.is_decimal(kind):
         values = with_plain_texts(values, kind)

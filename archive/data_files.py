@@ -17,14 +17,13 @@ from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import ArrowScan, pyarrow_to_schema, write_file
 from pyiceberg.manifest import DataFile
-from pyiceberg.partitioning import PartitionFieldValue, PartitionKey, PartitionSpec
 from pyiceberg.table import FileScanTask, WriteTask
 from pyiceberg.table import Table as StoredTable
 from pyiceberg.transforms import DayTransform, HourTransform, MonthTransform
-from pyiceberg.types import TimestamptzType
 
 from . import null_lists
-from .store import ArchiveError, FileRange, PartitionBy, partitioned
+from .store import FileRange, PartitionBy
+from .table_partitions import rows_by_partition
 
 null_lists.install()
 
@@ -40,31 +39,12 @@ def write_tasks(table: StoredTable, rows: pa.Table, write_id: uuid.UUID, numbers
     """The files to write for rows: one for each partition of the table."""
     schema = pyarrow_to_schema(rows.schema, name_mapping=table.schema().name_mapping)
     spec = table.spec()
-    for start, part in partitioned(rows, unit_of(spec)):
+    parts = rows_by_partition(table.schema(), spec, rows) if spec.fields else ((None, rows),)
+    for key, part in parts:
         yield WriteTask(
             write_uuid=write_id, task_id=next(numbers), schema=schema, record_batches=part.combine_chunks().to_batches(),
-            partition_key=_partition_key(table, spec, start),
+            partition_key=key,
         )  # fmt: skip
-
-
-def unit_of(spec: PartitionSpec) -> PartitionBy:
-    """The unit of a table's partitions. Raises ArchiveError for partitions of another kind."""
-    if not spec.fields:
-        return PartitionBy.none
-    units = {type(transform): unit for unit, transform in TRANSFORMS.items()}
-    unit = units.get(type(spec.fields[0].transform)) if len(spec.fields) == 1 else None
-    if unit is None:
-        raise ArchiveError(f"the table is not partitioned by hour, day or month of one column: {spec}")
-    return unit
-
-
-def _partition_key(table: StoredTable, spec: PartitionSpec, start: object) -> PartitionKey | None:
-    if not spec.fields:
-        return None
-    (field,) = spec.fields
-    micros = None if start is None else int(pa.scalar(start, pa.timestamp("us", tz="UTC")).value)
-    value = field.transform.transform(TimestamptzType())(micros)
-    return PartitionKey([PartitionFieldValue(field=field, value=value)], spec, table.schema())
 
 
 class FileWriter:
@@ -132,15 +112,25 @@ def replace_files(
     Where another program has changed the table, PyIceberg raises its error of a failed commit.
     """
     tasks = write_tasks(table, rows, uuid.uuid4(), itertools.count()) if rows.num_rows else iter(())
-    made = list(write_file(table.io, table.metadata, tasks))
+    added = list(write_file(table.io, table.metadata, tasks))
+    commit_replacement(table, [task.file for task in files], added, properties)
+
+
+def commit_replacement(
+    table: StoredTable, removed: Sequence[DataFile], added: Sequence[DataFile], properties: Mapping[str, str]
+) -> None:
+    """Commits files in place of others. `properties`: of the snapshot, and of the table.
+
+    Where another program has changed the table, PyIceberg raises its error of a failed commit.
+    """
     table.metadata.properties[RETRIES] = "0"  # of this object: a repetition could replace files that are gone
     transaction = table.transaction()
     if properties:
         transaction.set_properties(dict(properties))
     with transaction.update_snapshot(snapshot_properties=dict(properties)).overwrite() as overwrite:
-        for task in files:
-            overwrite.delete_data_file(task.file)
-        for one in made:
+        for one in removed:
+            overwrite.delete_data_file(one)
+        for one in added:
             overwrite.append_data_file(one)
     transaction.commit_transaction()
 

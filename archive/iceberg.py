@@ -32,11 +32,22 @@ from pyiceberg.table.snapshots import ancestors_of
 from ..admin.table_owner import OWNER, Owner, Role
 from .column_types import grown, storable
 from .data_files import RETRIES, TRANSFORMS, FileWriter, delete_files, range_of, replace_files, rows_of_files
+from .keyed import KEYED, Keyed, check_keyed, keyed_of
 from .maintenance import Maintenance
 from .ownership import DEAD_LETTER_SUFFIX, check_owner, checked_name, dead_letter_name, stored_owner, table_name
 from .replacement import recover, replace_all
 from .rows import DEAD_LETTER_SCHEMA, RAW_SCHEMA
-from .store import ROW_GROUP_ROWS, ArchiveError, Covered, FileRange, ForeignTable, PartitionBy, TableChanged, locked
+from .store import (
+    ROW_GROUP_ROWS,
+    ArchiveError,
+    Covered,
+    FileRange,
+    ForeignTable,
+    PartitionBy,
+    RowRules,
+    TableChanged,
+    locked,
+)
 
 #: The offsets of a table, in summaries of snapshots and in properties.
 OFFSETS = "odradek.offsets"
@@ -84,6 +95,10 @@ def _whole_place(warehouse: str) -> str:
 class IcebergTable:
     """A topic's table (store.Table)."""
 
+    rules: RowRules | None = None
+    #: What makes the table a keyed one.
+    _keyed: Keyed | None = None
+
     def __init__(
         self,
         catalog: Catalog,
@@ -130,6 +145,8 @@ class IcebergTable:
             check_owner(owner, stored, ".".join(table.name()))
         for table, owner, stored in claims:
             _claim(table, owner.known_with(stored))
+        if self._table is not None:
+            check_keyed(self._keyed, keyed_of(self._table.properties), self.name, self._owner.topic)
         self._covered = covered_of(self._table)
         self._take_back_dead_letter_records()
         for one in self._tables():
@@ -190,6 +207,8 @@ class IcebergTable:
         with suppress(NamespaceAlreadyExistsError):
             self._catalog.create_namespace(identifier[:-1])
         properties = _PROPERTIES | {OWNER: owner.text()}
+        if self._keyed is not None and owner == self._owner:
+            properties[KEYED] = self._keyed.text()
         table = self._catalog.create_table_if_not_exists(identifier, schema, properties=properties)
         check_owner(owner, owner_of(table), ".".join(identifier))  # another process may have made it meanwhile
         self._partition(table)
@@ -261,11 +280,14 @@ class IcebergTable:
             if dead_files:
                 assert self._dead_table is not None
                 self._append(self._dead_table, dead_files, covered, covered_of(self._dead_table))
-            self._append(self._table, files, covered, self._covered)
+            self._commit_rows(self._table, files, covered)
         except TableChanged:
             delete_files(self._table.io, files)  # the dead-letter records are taken back
             raise
         self._covered = covered
+
+    def _commit_rows(self, table: StoredTable, files: Sequence[DataFile], covered: Covered) -> None:
+        self._append(table, files, covered, self._covered)
 
     def _append(
         self, table: StoredTable, files: Sequence[DataFile], covered: Covered, expected: Covered | None

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from urllib.parse import urlparse
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.fs
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import ManifestEntryStatus
@@ -21,7 +22,9 @@ from pyiceberg.table import FileScanTask
 from pyiceberg.table import Table as StoredTable
 from pyiceberg.table.snapshots import Operation, Snapshot, ancestors_of
 
-from .data_files import replace_files, rows_of_files
+from .data_files import RETRIES, limits_of, replace_files, rows_of_files
+from .key_columns import sorted_rows
+from .keyed import keyed_of
 from .store import FILES_TO_MERGE, TARGET_FILE_BYTES, bounded_tables, groups_to_merge
 
 _DAY_S = 86_400
@@ -35,6 +38,14 @@ _LEAST_SNAPSHOTS = 5
 #: commit, which takes some milliseconds for each snapshot.
 _MOST_SNAPSHOTS = 200
 _THINNED_MS = 3_600_000
+#: Bytes of files that are merged after a commit: some seconds of a core.
+_MERGED_BYTES = 256 << 20
+#: Manifests of a snapshot, which each commit and each query reads.
+_MOST_MANIFESTS = 64
+#: Rows are deleted when they are older than their life by this part of it: each file is written again few times.
+_OVERDUE = 0.1
+#: Rows of old files in memory, in bytes of Arrow.
+_MOST_KEPT_BYTES = 512 << 20
 #: Expiry rewrites the metadata and reads manifests: not for each snapshot.
 _MOST_EXPIRED_KEPT = 20
 
@@ -42,7 +53,8 @@ _MOST_EXPIRED_KEPT = 20
 @dataclass
 class Maintenance:
     """`snapshots_s`: age of snapshots that expire. `orphans_s`: age of files without a snapshot that are deleted at the
-    start; another program may be about to commit younger ones.
+    start; another program may be about to commit younger ones. `merged_bytes`: those of files that are merged after a
+    commit, and more only for a single merge; a command merges all.
     """
 
     target_file_bytes: int = TARGET_FILE_BYTES
@@ -51,20 +63,71 @@ class Maintenance:
     least_snapshots: int = _LEAST_SNAPSHOTS
     most_snapshots: int = _MOST_SNAPSHOTS
     most_expired_kept: int = _MOST_EXPIRED_KEPT
+    merged_bytes: int = _MERGED_BYTES
 
     def run(self, table: StoredTable, properties: Mapping[str, str]) -> None:
         """Does what is due. `properties`: of the snapshots that are made."""
-        if has_new_files(table):
-            self.merge(table, properties)
+        if is_keyed := keyed_of(table.properties) is not None:
+            self.delete_old_rows(table, properties, overdue=_OVERDUE)
+        if is_keyed or has_new_files(table):  # commits of a keyed table write files again
+            self.merge(table, properties, self.merged_bytes)
+        if is_keyed:
+            self.merge_manifests(table, properties)
         if len(self.expired(table)) > self.most_expired_kept:
             self.expire(table)
 
-    def merge(self, table: StoredTable, properties: Mapping[str, str]) -> int:
+    def merge(self, table: StoredTable, properties: Mapping[str, str], most_bytes: int | None = None) -> int:
         """Merges files of about one size. Returns the number of files that are gone."""
-        groups = self.mergeable(table)
-        for group in groups:
+        merged, total = 0, 0
+        for group in self.mergeable(table):
+            total += sum(task.file.file_size_in_bytes for task in group)
+            if most_bytes is not None and merged and total > most_bytes:
+                break
             self._merge_group(table, group, properties)
-        return sum(map(len, groups))
+            merged += len(group)
+        return merged
+
+    def merge_manifests(self, table: StoredTable, properties: Mapping[str, str]) -> None:
+        """Makes a snapshot with few manifests: PyIceberg's overwrites keep each one, also those of files that are gone."""
+        snapshot = table.current_snapshot()
+        if snapshot is not None and len(snapshot.manifests(table.io)) > _MOST_MANIFESTS:
+            table.metadata.properties[RETRIES] = "0"
+            transaction = table.transaction()
+            with transaction.update_snapshot(snapshot_properties=dict(properties)).merge_append():
+                pass
+            transaction.commit_transaction()
+
+    def delete_old_rows(self, table: StoredTable, properties: Mapping[str, str], overdue: float = 0.0) -> int:
+        """Deletes rows of a keyed table that are older than its rows live. Returns their number.
+
+        `overdue`: a file is written again when its oldest row has this part of the life behind it.
+        """
+        keyed = keyed_of(table.properties)
+        if keyed is None or keyed.row_ttl_s is None:
+            return 0
+        now_us, ttl_us = int(time.time() * 1e6), int(keyed.row_ttl_s * 1e6)
+        before = pa.scalar(now_us - ttl_us, pa.timestamp("us", tz="UTC"))
+        old: list[FileScanTask] = []
+        left: list[pa.Table] = []
+        deleted = 0
+        for task in table.scan().plan_files():
+            limits = limits_of(table, task.file, "timestamp")
+            if limits is None or limits[0] >= now_us - int(ttl_us * (1 + overdue)):
+                continue
+            old.append(task)
+            if limits[1] < before.value:
+                deleted += task.file.record_count
+                continue
+            rows = rows_of_files(table, [task])
+            kept = rows.filter(pc.fill_null(pc.greater_equal(rows.column("timestamp"), before), True))
+            deleted += rows.num_rows - kept.num_rows
+            left.append(kept)
+            if sum(one.nbytes for one in left) > _MOST_KEPT_BYTES:
+                break  # the others are due in the next run
+        if old:
+            kept = pa.concat_tables(left) if left else rows_of_files(table, [])
+            replace_files(table, old, sorted_rows(kept, keyed.sorted_by), properties)
+        return deleted
 
     def mergeable(self, table: StoredTable) -> list[list[FileScanTask]]:
         tasks = [
@@ -79,7 +142,8 @@ class Maintenance:
         parts = bounded_tables(rows_of_files(table, [task]) for task in group)
         if len(parts) < _FEWEST_MERGED:
             return
-        rows = pa.concat_tables(parts).sort_by([("partition", "ascending"), ("offset", "ascending")])
+        keyed = keyed_of(table.properties)
+        rows = sorted_rows(pa.concat_tables(parts), () if keyed is None else keyed.sorted_by)
         replace_files(table, group[: len(parts)], rows, properties)
 
     def expire(self, table: StoredTable) -> int:

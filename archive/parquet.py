@@ -38,6 +38,7 @@ from .store import (
     ForeignTable,
     NoSuchTable,
     PartitionBy,
+    RowRules,
     bounded_tables,
     groups_to_merge,
     locked,
@@ -117,6 +118,8 @@ def _files_of(entries: Iterable[dict[str, Any]]) -> list[_File]:
 
 class ParquetTable:
     """A topic's folder of Parquet files (store.Table). One process at a time writes it, which a lock ensures."""
+
+    rules: RowRules | None = None
 
     def __init__(
         self,

@@ -26,7 +26,7 @@ from ..records.schema_registry import SchemaRegistry
 from .column_names import distinct_fields, names_in_conflict
 from .column_types import Times, cut_fields, in_nanoseconds, merged, storable, times_of_day
 from .conforming import conformed, without_rows
-from .store import ArchiveError
+from .store import ArchiveError, RowRules
 
 _MICROSECONDS = pa.timestamp("us", tz="UTC")
 _RAW = [field for field in SCHEMA if field.name != "topic"]
@@ -60,12 +60,15 @@ class RawRows:
     #: Columns of the scan.
     columns = tuple(RAW_SCHEMA.names)
 
+    def __init__(self, rules: RowRules | None = None) -> None:
+        self._rules = rules
+
     def prepare(self, batch: pa.RecordBatch) -> None:
         """Does nothing: the schema of raw rows is fixed."""
 
     def rows(self, batch: pa.RecordBatch) -> Rows:
         stored, bad = _stored(batch)
-        return _divided(stored, stored, bad)
+        return _divided(stored, stored, bad, self._rules)
 
 
 class TypedRows:
@@ -85,9 +88,11 @@ class TypedRows:
         *,
         with_bytes: bool = False,
         times: Times = Times.native,
+        rules: RowRules | None = None,
     ) -> None:
         """`schema`: of the table where there is one. Raises InvalidScan."""
         self._named = values
+        self._rules = rules
         self._times = times
         #: Fields whose columns lack the digits of their nanoseconds.
         self._cut: list[str] = []
@@ -122,9 +127,13 @@ class TypedRows:
             fields.append(pa.field(VALUE_JSON, pa.string()))
         return pa.schema(fields)
 
+    def adapted(self, kind: pa.DataType) -> pa.DataType:
+        """The type of values by the rules of the table, for one that follows from them or from their schema."""
+        return kind if self._rules is None else self._rules.adapted(kind)
+
     def set_type(self, kind: pa.DataType) -> None:
         """Sets the type of JSON values: a struct, or text."""
-        self._type = kind
+        self._type = kind = self.adapted(kind)
         self._decoder = JsonDecoder(kind) if pa.types.is_struct(kind) else JsonTextDecoder()
 
     def prepare(self, batch: pa.RecordBatch) -> None:
@@ -163,7 +172,7 @@ class TypedRows:
         """Decodes by the newest schema from now on."""
         is_exact = self._times is Times.number
         decoder = decoder_of(self._named, self._topic, lambda: pa.array([], pa.binary()), "ns" if is_exact else "us")
-        kind = storable(decoder.type, self._times)
+        kind = self.adapted(storable(decoder.type, self._times))
         self._type = kind if self._type is None else merged(self._type, kind)
         if names := names_in_conflict(self._type):
             raise ArchiveError(
@@ -200,7 +209,7 @@ class TypedRows:
             bad = fitted.bad | dict(zip(found.bad, found.reasons, strict=True)) | bad
             decoded = fitted.values if not fitted.bad else without_rows(fitted.values, fitted.bad)
         columns = {VALUE_JSON: self._rest_of(batch)} if self._has_rest else {}
-        return _divided(self._row(stored, decoded, columns), stored, bad)
+        return _divided(self._row(stored, decoded, columns), stored, bad, self._rules)
 
     def _rest_of(self, batch: pa.RecordBatch) -> pa.Array:
         if self._rest is not None and self._rest[0] is batch:
@@ -266,11 +275,12 @@ def row_maker(
     schema: pa.Schema | None,
     keep_value: bool,
     times: Times = Times.native,
+    rules: RowRules | None = None,
 ) -> RowMaker:
     """Raw rows without `values`, typed ones with. `schema`: of the table where there is one. Raises InvalidScan."""
     if values is None:
-        return RawRows()
-    return TypedRows(values, topic, schema, with_bytes=keep_value, times=times)
+        return RawRows(rules)
+    return TypedRows(values, topic, schema, with_bytes=keep_value, times=times, rules=rules)
 
 
 def _schema_ids(values: pa.Array) -> set[bytes]:
@@ -300,7 +310,9 @@ def _stored(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, dict[int, str]]:
     return pa.RecordBatch.from_arrays(columns, schema=RAW_SCHEMA), bad
 
 
-def _divided(rows: pa.RecordBatch, stored: pa.RecordBatch, bad: dict[int, str]) -> Rows:
+def _divided(rows: pa.RecordBatch, stored: pa.RecordBatch, bad: dict[int, str], rules: RowRules | None = None) -> Rows:
+    if rules is not None:
+        bad = rules.errors(rows) | bad
     if not bad:
         return Rows(rows, _dead_letter_records(stored.slice(0, 0), []))
     numbers = sorted(bad)

@@ -111,8 +111,23 @@ class PartitionBy(StrEnum):
     none = "none"
 
 
+class RowRules(Protocol):
+    """What a table asks of its rows, beside their types."""
+
+    def adapted(self, kind: pa.DataType) -> pa.DataType:
+        """The type of values, for a type that follows from them or from their schema."""
+
+    def errors(self, rows: pa.RecordBatch) -> dict[int, str]:
+        """The rows that the table does not take, with the reason. Raises ArchiveError where it can take none."""
+
+
 class Table(Protocol):
-    """A topic's table with its dead-letter records. What is written counts when it is committed."""
+    """A topic's table with its dead-letter records. What is written counts when it is committed.
+
+    `rules`: those of its rows, beside their types; None where there are none.
+    """
+
+    rules: RowRules | None
 
     @property
     def name(self) -> str:

@@ -25,6 +25,7 @@ from pyiceberg.table import Table as StoredTable
 from ..admin.table_owner import Owner
 from .data_files import limits_of, range_of
 from .iceberg import arrow_schema, covered_of, owner_of
+from .keyed import keyed_of
 from .parquet import ParquetSource
 from .store import ArchiveError, Covered, FileRange, NoSuchTable
 
@@ -78,6 +79,10 @@ class IcebergRows:
         except NoSuchTableError:
             raise NoSuchTable(f"the catalog has no table {self.name}") from None
         self.owner: Owner = owner_of(self._table)
+        if keyed_of(self._table.properties) is not None:
+            raise ArchiveError(
+                f"table {self.name} has a row for each key, and its log one for each record: read the table"
+            )
         self.covered: Covered | None = covered_of(self._table)
         self.schema: pa.Schema = arrow_schema(self._table)
         has_rows = self._table.current_snapshot() is not None

@@ -62,11 +62,12 @@ def status(
             every = [status_of_iceberg(one, maintenance) for one in iceberg_tables(found, namespace, names)]
     columns = (
         "TABLE", "TOPIC", "HAS", "ROWS", "FILES", "BYTES", "SNAPSHOTS", "FILES TO MERGE", "SNAPSHOTS TO EXPIRE", "VALUE",
+        "KEY",
     )  # fmt: skip
     rows = [
         [
             one.table, one.owner.topic, one.owner.role, one.rows, one.files, one.bytes, one.snapshots, one.files_to_merge,
-            one.snapshots_to_expire, one.value,
+            one.snapshots_to_expire, one.value, one.key,
         ]
         for one in every
     ]  # fmt: skip
@@ -105,7 +106,7 @@ def maintain(
         typer.Option("--orphans-after", metavar="SECONDS", help="age of files without a snapshot that are deleted"),
     ] = Maintenance.orphans_s,
 ) -> None:
-    """Merge small files, expire old snapshots, and delete files that no snapshot has."""
+    """Delete old rows (--row-ttl), merge small files, expire snapshots, and delete files that no snapshot has."""
     maintenance = Maintenance(snapshots_s=keep_snapshots, orphans_s=orphans_after)
     with explained():
         found = chosen_catalog(warehouse, catalog, parquet, must_exist=True)
@@ -113,6 +114,6 @@ def maintain(
             every = [maintain_parquet(one) for one in parquet_folders(parquet, names)]
         else:
             every = [maintain_iceberg(one, maintenance) for one in iceberg_tables(found, namespace, names)]
-    columns = ("TABLE", "MERGED FILES", "EXPIRED SNAPSHOTS", "DELETED FILES")
+    columns = ("TABLE", "DELETED ROWS", "MERGED FILES", "EXPIRED SNAPSHOTS", "DELETED FILES")
     dicts = [asdict(one) for one in every]
     output.show(dicts, ResultTable("", columns, [list(one.values()) for one in dicts]))

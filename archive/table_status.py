@@ -13,6 +13,7 @@ from pyiceberg.table import Table as StoredTable
 
 from ..admin.table_owner import Owner
 from .iceberg import OFFSETS, arrow_schema, covered_of, owner_of
+from .keyed import keyed_of
 from .maintenance import Maintenance
 from .parquet import MANIFEST, ParquetSource, ParquetTable
 from .store import ArchiveError, Covered, ForeignTable, groups_to_merge
@@ -20,7 +21,9 @@ from .store import ArchiveError, Covered, ForeignTable, groups_to_merge
 
 @dataclass
 class TableStatus:
-    """`files_to_merge` and `snapshots_to_expire` are due. `value` is the type of the values."""
+    """`files_to_merge` and `snapshots_to_expire` are due. `value` is the type of the values. `key`: the columns whose values
+    have a row each; empty for a table with a row for each record.
+    """
 
     table: str
     owner: Owner
@@ -32,6 +35,7 @@ class TableStatus:
     snapshots_to_expire: int
     offsets: dict[int, int]
     value: str
+    key: str = ""
 
     def as_dict(self) -> dict[str, object]:
         return asdict(self)
@@ -54,6 +58,7 @@ class Maintained:
     """Counts of a maintenance."""
 
     table: str
+    deleted_rows: int = 0
     merged_files: int = 0
     expired_snapshots: int = 0
     deleted_files: int = 0
@@ -84,13 +89,13 @@ def _chosen(names: set[str], known: Collection[str]) -> list[str]:
 
 
 def status_of_iceberg(table: StoredTable, maintenance: Maintenance) -> TableStatus:
-    tasks = list(table.scan().plan_files())
+    tasks, keyed = list(table.scan().plan_files()), keyed_of(table.properties)
     files = [task.file for task in tasks]
     return TableStatus(
         ".".join(table.name()), owner_of(table), sum(one.record_count for one in files), len(files),
         sum(one.file_size_in_bytes for one in files), len(table.snapshots()),
         sum(map(len, maintenance.mergeable(table))), len(maintenance.expired(table)), _offsets(covered_of(table)),
-        _value_of(arrow_schema(table)),
+        _value_of(arrow_schema(table)), "" if keyed is None else str(keyed.key),
     )  # fmt: skip
 
 
@@ -112,8 +117,10 @@ def maintain_iceberg(table: StoredTable, maintenance: Maintenance) -> Maintained
     """Does all that is due. Raises ArchiveError where another program changes the table meanwhile."""
     done = Maintained(".".join(table.name()))
     covered = covered_of(table)
+    properties = {} if covered is None else {OFFSETS: covered.text()}
     steps: list[tuple[str, Callable[[], int]]] = [
-        ("merged_files", lambda: maintenance.merge(table, {} if covered is None else {OFFSETS: covered.text()})),
+        ("deleted_rows", lambda: maintenance.delete_old_rows(table, properties)),
+        ("merged_files", lambda: maintenance.merge(table, properties)),
         ("expired_snapshots", lambda: maintenance.expire(table)),
         ("deleted_files", lambda: maintenance.remove_orphans(table)),
     ]

@@ -116,7 +116,7 @@ class TopicArchive:
         self._options = options
         self._must_rebuild = options.rebuild and table.covered is not None
         schema = None if self._must_rebuild else table.schema
-        self._rows: RowMaker = row_maker(options.values, topic, schema, options.keep_value, options.times)
+        self._rows: RowMaker = row_maker(options.values, topic, schema, options.keep_value, options.times, table.rules)
         if schema is not None:
             check_fits(schema, self._rows.schema, topic)
         self._offsets: dict[int, int] = {}
@@ -236,7 +236,7 @@ class TopicArchive:
         found = self._sample(cluster, first)
         if not found.rows:
             return covered, plan
-        kind, old = inferred_type(found), _value_type(self._table.schema)
+        kind, old = self._rows.adapted(inferred_type(found)), _value_type(self._table.schema)
         grown = kind if old is None else merged(old, kind)
         is_grown = old is None or (grows_to(old, kind) and distinct_fields(grown) == grown)
         if is_grown:
