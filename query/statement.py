@@ -22,6 +22,8 @@ _PLACES = frozenset(((), (SCHEMA,), (CATALOG, SCHEMA), (CATALOG,)))
 
 def topics_of(database: duckdb.DuckDBPyConnection, sql: str) -> list[str]:
     """The topics of a statement. Raises Misused for any that is not one SELECT of topics."""
+    if "\0" in sql:
+        raise Misused("a statement has no character of code 0")
     try:
         statements = database.extract_statements(sql)
         ((text,),) = database.execute("select json_serialize_sql(?)", [sql]).fetchall()
