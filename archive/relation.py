@@ -19,7 +19,7 @@ from pyiceberg.catalog import Catalog
 from ..admin.table_owner import Owner
 from ..columns import Plan, ValueSchema
 from ..columns.cluster import Cluster
-from ..columns.cluster_plan import plan_topic
+from ..columns.cluster_plan import check_right_to_read, plan_topic
 from ..columns.dataset import possible, pruned, used_columns
 from ..columns.dataset_scanner import DatasetScanner
 from ..columns.request import READ_COMMITTED, Request
@@ -185,7 +185,8 @@ def relation(
     `isolation_level`: those of the archive; a table of raw values has none.
 
     The end of the relation is that of the log at the call. Raises NoSuchTable, ArchiveError for a table of another topic or
-    of other values, ScanError for a log that no longer has the records behind the table, ClusterError.
+    of other values, ScanError for a log that no longer has the records behind the table, ClusterError, also for a user
+    without READ on the topic.
     """
     properties = dict(client or {})
     if bootstrap_servers is not None:
@@ -224,6 +225,8 @@ def _plan(cluster: Cluster, topic: str, stored: StoredRows, isolation_level: str
         request.start_offsets = dict(stored.covered.offsets)
     plan = plan_topic(cluster, topic, request)
     check_same_log(plan, stored.covered, topic_id)
+    # The files of the table are read without the brokers.
+    check_right_to_read(cluster, topic, plan.partitions[0].partition, described.topic_id and described.topic_id.bytes)
     return plan
 
 

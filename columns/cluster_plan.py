@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ..admin.log_offsets import EARLIEST, LATEST
+from ..client.error_kinds import kind_of_code
 from ..protocol.errors import ErrorCode
 from ..storage.files.failures import LogDirectoryFailure
 from ..storage.files.meta_properties import InvalidMetaProperties, read_meta_properties
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
     from ..tiers.cache import RemoteLogMetadataCache
     from ..tiers.lineage import OffsetAndEpoch
     from .tier import MetadataEvents, Tier
+
+#: An offset that no log has: a broker checks the right to read first, and then says that it is out of range.
+_BEYOND_ANY_LOG = (1 << 63) - 2
 
 
 def plan_topic(cluster: Cluster, topic: str, request: Request) -> Plan:
@@ -71,14 +75,22 @@ def _planned(cluster: Cluster, topic: str, request: Request, tier: Tier | None) 
 
 
 def _check_right_to_read(cluster: Cluster, plans: Sequence[PartitionPlan]) -> None:
-    """Raises ClusterError where the user may not read the topic, whose files this machine or a store has: one Fetch."""
+    """Raises ClusterError where the user may not read the topic, whose files this machine or a store has."""
     for plan in plans:
         split = next((one for one in plan.splits if one.path is not None or one.remote is not None), None)
-        if split is not None and plan.log_end > plan.log_start:
-            response = cluster.fetch(replace(split, aborted=None), plan.log_end - 1, LEAST_FETCH_BYTES)
-            if response.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-                raise not_authorized(split.topic)
+        if split is not None:
+            check_right_to_read(cluster, split.topic, split.partition, split.topic_id)
             return
+
+
+def check_right_to_read(cluster: Cluster, topic: str, partition: int, topic_id: bytes | None) -> None:
+    """Raises ClusterError where the user may not read a topic, or where that is not known: by one Fetch without records."""
+    split = Split(topic, partition, _BEYOND_ANY_LOG, _BEYOND_ANY_LOG, None, topic_id, aborted=None)
+    code = ErrorCode(cluster.fetch(split, _BEYOND_ANY_LOG, LEAST_FETCH_BYTES).error_code)
+    if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        raise not_authorized(topic)
+    if code not in (ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE):
+        raise ClusterError(f"topic {topic} cannot be read: {code.name}", kind_of_code(code))
 
 
 def _directories(

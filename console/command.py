@@ -18,10 +18,10 @@ import typer
 
 from ..admin.connection import Connection, connection_of
 from ..cli.client.options import client_command, new_app
+from ..client.loopback import is_loopback
 from ..client.properties import REGISTRY_URL
 from ..client.user_errors import Misused, UserError
 from .access import audit
-from .access.guard import is_loopback
 from .access.users import ADMIN, add_user, is_role
 from .cluster_options import of_cluster, one_of_cluster
 from .handshakes import HandshakeListener

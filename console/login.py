@@ -8,10 +8,11 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from ..client.login_limit import LoginLimit
 from ..client.user_errors import UserError
 from .access import audit
 from .access.guard import CALLBACK, END, LOGIN, START, is_same_origin
-from .access.sessions import SESSION_COOKIE, LoginLimit, Sessions, is_token_of
+from .access.sessions import SESSION_COOKIE, Sessions, is_token_of
 from .access.single_sign_on import LoginRefused
 from .backend import Backend
 from .rendering import Renderer

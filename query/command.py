@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import duckdb
 import typer
@@ -16,18 +13,12 @@ import typer
 from ..admin.connection import Connection
 from ..cli.client.options import client_command, new_app
 from ..cli.records.record_options import Isolation, MessageName, SchemaRegistry, ValueSchemaFile
-from ..client.user_errors import Misused, UserError
-from ..columns.errors import ScanError
+from ..client.user_errors import Misused
 from ..columns.value_schema import ValueSchema
-from ..extras import install_command
+from .explained_errors import explained
+from .flight.jobs import JobLimits
 from .result import ResultFormat, write_result
-from .scans import QueryScans
-from .table_reading import TableReading
-
-if TYPE_CHECKING:
-    import pyarrow.dataset as ds
-
-    from .tables import QueryTables
+from .sources import OpenSources, QuerySources, TablePlace
 
 app = new_app("Query topics with SQL.")
 Warehouse = Annotated[
@@ -40,6 +31,39 @@ Catalog = Annotated[
 ]
 Parquet = Annotated[Path | None, typer.Option("--parquet", metavar="DIR", help="the same, from Parquet files")]
 Namespace = Annotated[str, typer.Option("--namespace", metavar="NAME", help="of the tables")]
+Statement = Annotated[
+    str | None, typer.Argument(metavar="SQL", help="a SELECT of DuckDB's SQL; tables are topics", show_default=False)
+]
+DataDirectory = Annotated[
+    Path | None, typer.Option("--data-dir", metavar="DIR", help="read this data directory, or a copy, without a broker")
+]
+LatestPerKey = Annotated[
+    bool, typer.Option("--latest-per-key", help="only the last record of each key, without tombstones")
+]
+SkipUnreadable = Annotated[bool, typer.Option("--skip-unreadable", help="leave out damaged records, with a warning")]
+ResultFile = Annotated[
+    Path | None, typer.Option("--file", metavar="FILE", help="write to this file instead of standard output")
+]
+Serve = Annotated[
+    str | None,
+    typer.Option("--serve", metavar="HOST:PORT", help="serve queries by Arrow Flight SQL, with the brokers' logins"),
+]
+Certificate = Annotated[
+    Path | None, typer.Option("--tls-certificate", metavar="FILE", help="with --serve: certificate, PEM")
+]
+Key = Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="with --serve: private key, PEM")]
+Anonymous = Annotated[
+    bool, typer.Option("--anonymous", help="with --serve: off loopback, too, where the brokers have no logins")
+]
+MostQueries = Annotated[
+    int, typer.Option("--max-queries", metavar="N", min=1, max=64, help="with --serve: queries at the same time")
+]
+QueryMemory = Annotated[
+    int, typer.Option("--query-memory", metavar="MIB", min=256, help="with --serve: memory of each query")
+]
+QueryTimeout = Annotated[
+    float, typer.Option("--query-timeout", metavar="SECONDS", min=1, help="with --serve: time of each query")
+]
 _BY_NAME = {".csv": "csv", ".json": "json", ".jsonl": "jsonl", ".parquet": "parquet"}
 
 
@@ -54,99 +78,68 @@ class Form(StrEnum):
 @app.command()
 @client_command
 def query(
-    sql: Annotated[str, typer.Argument(metavar="SQL", help="a SELECT of DuckDB's SQL; tables are topics")],
     connection: Connection,
-    data_dir: Annotated[
-        Path | None,
-        typer.Option("--data-dir", metavar="DIR", help="read this data directory, or a copy, without a broker"),
-    ] = None,
+    sql: Statement = None,
+    data_dir: DataDirectory = None,
     value_format: Annotated[Form, typer.Option("--value-format")] = Form.text,
     schema_registry: SchemaRegistry = None,
     value_schema: ValueSchemaFile = None,
     message: MessageName = None,
     isolation_level: Annotated[Isolation, typer.Option("--isolation-level")] = Isolation.read_committed,
-    latest_per_key: Annotated[
-        bool, typer.Option("--latest-per-key", help="only the last record of each key, without tombstones")
-    ] = False,
-    skip_unreadable: Annotated[
-        bool, typer.Option("--skip-unreadable", help="leave out damaged records, with a warning")
-    ] = False,
+    latest_per_key: LatestPerKey = False,
+    skip_unreadable: SkipUnreadable = False,
     output_format: Annotated[
         ResultFormat | None, typer.Option("--output", help="output format (default: table)")
     ] = None,
-    file: Annotated[
-        Path | None, typer.Option("--file", metavar="FILE", help="write to this file instead of standard output")
-    ] = None,
+    file: ResultFile = None,
     warehouse: Warehouse = None,
     catalog: Catalog = None,
     parquet: Parquet = None,
     namespace: Namespace = "kafka",
+    serve: Serve = None,
+    certificate: Certificate = None,
+    key: Key = None,
+    anonymous: Anonymous = False,
+    most_queries: MostQueries = 4,
+    query_memory: QueryMemory = 1024,
+    query_timeout: QueryTimeout = 300.0,
 ) -> None:
     """Query topics with SQL: `odradek query "select key, count(*) from orders group by key"`."""
-    form = _form(output_format, file)
-    has_tables = (warehouse or catalog or parquet) is not None
-    if has_tables and (data_dir is not None or latest_per_key or skip_unreadable):
+    place = TablePlace(warehouse, tuple(catalog or ()), parquet)
+    if place and (data_dir is not None or latest_per_key or skip_unreadable):
         raise Misused("--data-dir, --latest-per-key and --skip-unreadable read logs alone: leave out the tables")
     values = None
     if value_format not in (Form.text, Form.binary):
         values = ValueSchema.of_options(connection, value_format, value_schema, schema_registry, message)
-    options = {
+    options: dict[str, object] = {
         "isolation_level": isolation_level.value,
         "latest_per_key": latest_per_key,
         "on_unreadable": "skip" if skip_unreadable else "raise",
     }
-    scans = QueryScans(connection, data_dir, options, value_format is not Form.binary, values)
-    readings: list[QueryScans | QueryTables] = [scans]
-    with _explained(readings), duckdb.connect() as database:
+    sources = QuerySources(options, values, value_format is not Form.binary, data_dir, place, namespace)
+    if serve is None:
+        if sql is None or (certificate, key) != (None, None):
+            raise Misused("give a statement of SQL, or --serve HOST:PORT to take statements of others")
+        _print_rows(sql, connection, sources, _form(output_format, file), file)
+        return
+    if sql is not None or file is not None or output_format is not None or data_dir is not None:
+        raise Misused("--serve takes statements of others: leave out SQL, --output, --file and --data-dir")
+    from .flight.server import ServerOptions, serve_queries
+
+    limits = JobLimits(query_memory << 20, query_timeout)
+    serve_queries(connection, sources, ServerOptions(serve, certificate, key, most_queries, limits, anonymous))
+
+
+def _print_rows(sql: str, connection: Connection, sources: QuerySources, form: ResultFormat, file: Path | None) -> None:
+    opened: list[OpenSources] = []
+    with explained(lambda: opened[0].failure if opened else None), duckdb.connect() as database:
         database.execute("set TimeZone = 'UTC'")
         names = _tables(database, sql)
-        table: Callable[[str], ds.Dataset] = scans.table
-        if has_tables:
-            reading = TableReading(namespace, isolation_level.value, values, value_format is not Form.binary)
-            tables = _opened(connection, reading, warehouse, catalog, parquet)
-            readings.append(tables)
-            table = partial(tables.table, otherwise=scans.table)
+        opened.append(sources.opened(connection))
         for name in names:
-            database.register(name, table(name))
+            database.register(name, opened[0].table(name))
         write_result(database, sql, form, file)
-        scans.warn()
-
-
-def _opened(
-    connection: Connection,
-    reading: TableReading,
-    warehouse: Path | None,
-    catalog: list[str] | None,
-    parquet: Path | None,
-) -> QueryTables:
-    try:
-        from ..archive.table_options import chosen_catalog, explained
-        from .tables import QueryTables
-    except ImportError as error:
-        raise UserError(f"tables need PyIceberg ({error}): {install_command('tables')}") from None
-    with explained():
-        return QueryTables(connection, chosen_catalog(warehouse, catalog, parquet, must_exist=True), parquet, reading)
-
-
-@contextmanager
-def _explained(readings: Sequence[QueryScans | QueryTables]) -> Iterator[None]:
-    """Raises what a user meets as UserError: DuckDB has words of its own, with a traceback, for what a scan raises."""
-    try:
-        yield
-    except (UserError, Misused):
-        raise
-    except Exception as error:
-        failure = next((one.failure for one in readings if one.failure is not None), error)
-        if isinstance(failure, ScanError | UserError):
-            raise UserError(str(failure), failure.kind) from None
-        if isinstance(failure, duckdb.Error | OSError):
-            raise UserError(str(failure)) from None
-        raise UserError(_unexpected(failure)) from failure
-
-
-def _unexpected(error: Exception) -> str:
-    first = str(error).strip().partition("\n")[0] or "no reason given"
-    return f"the query failed with {type(error).__name__}: {first}; `--value-format binary` reads values as they are"
+        opened[0].warn()
 
 
 def _form(output_format: ResultFormat | None, file: Path | None) -> ResultFormat:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from ..cli.messages import warn
 from ..cli.output import Output, Table
+from .arrow_reader import arrow_reader
 
 #: Rows of a table for people; --output csv, json and parquet have no limit.
 MOST_TABLE_ROWS = 10_000
@@ -43,9 +44,7 @@ def write_result(database: duckdb.DuckDBPyConnection, sql: str, form: ResultForm
         return
     rows: list[list[Scalar]] = []
     # Closed also after an error: a reader that the interpreter's end finds open is a fatal error of Python.
-    relation = database.sql(sql)
-    reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader  # the name in DuckDB 1.4
-    with reader(MOST_TABLE_ROWS + 1) as result:
+    with arrow_reader(database.sql(sql), MOST_TABLE_ROWS + 1) as result:
         names = result.schema.names
         for batch in result:
             rows += [[_cell(cell) for cell in row] for row in zip(*(_contents(one) for one in batch.columns))]

@@ -14,11 +14,8 @@ from itsdangerous import BadSignature, URLSafeTimedSerializer
 
 SESSION_COOKIE, FLASH_COOKIE = "odradek_console", "odradek_console_flash"
 SESSION_MAX_AGE_S = 12 * 3600
-#: Failed logins of one address within the window, before it has to wait.
-_MOST_FAILURES, _WINDOW_S = 5, 60.0
 #: Characters of a message for the next page, which a cookie holds.
 _MOST_FLASH = 800
-_MOST_ADDRESSES = 10_000
 #: Sessions of users at the same time; another one ends the oldest.
 _MOST_SESSIONS = 10_000
 
@@ -103,31 +100,3 @@ def _loaded(serializer: URLSafeTimedSerializer, cookie: str | None, max_age_s: i
 
 def is_token_of(session: Session | None, token: str) -> bool:
     return session is not None and hmac.compare_digest(session.token.encode(), token.encode())
-
-
-class LoginLimit:
-    """Counts failed logins by address, and those whose password is being checked: many at once are no more tries."""
-
-    def __init__(self) -> None:
-        self._failures: dict[str, tuple[float, int]] = {}
-        self._lock = threading.Lock()
-
-    def begin(self, address: str) -> bool:
-        """Counts an attempt as failed until `succeeded`. Returns False where the address has to wait."""
-        now = time.monotonic()
-        with self._lock:
-            began, count = self._failures.pop(address, (now, 0))
-            if now - began >= _WINDOW_S:
-                began, count = now, 0
-            is_allowed = count < _MOST_FAILURES
-            self._failures[address] = (began, count + is_allowed)
-            while len(self._failures) > _MOST_ADDRESSES:
-                self._failures.pop(next(iter(self._failures)))
-        return is_allowed
-
-    def succeeded(self, address: str) -> None:
-        """Takes the attempt back: it was no failure."""
-        with self._lock:
-            began, count = self._failures.get(address, (0.0, 0))
-            if count:
-                self._failures[address] = (began, count - 1)

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ...client.loopback import is_loopback
 from ...client.properties import read_client_properties
 from ...client.reasons import reason_of
 from ...client.user_errors import Misused, UserError
-from .guard import CALLBACK, is_loopback
+from .guard import CALLBACK
 from .users import ADMIN, VIEWER, User
 
 if TYPE_CHECKING:

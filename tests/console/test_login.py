@@ -9,9 +9,11 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from odradek.client import login_limit
+from odradek.client.login_limit import LoginLimit
 from odradek.console.access import sessions as access_sessions
 from odradek.console.access.guard import Guard
-from odradek.console.access.sessions import LoginLimit, Sessions
+from odradek.console.access.sessions import Sessions
 from odradek.console.access.users import VIEWER, User
 from odradek.console.login import Login
 from odradek.console.settings import Settings
@@ -128,7 +130,7 @@ def test_sessions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_window_of_failures_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     limit, now_s = LoginLimit(), [100.0]
-    monkeypatch.setattr(access_sessions.time, "monotonic", lambda: now_s[0])
+    monkeypatch.setattr(login_limit.time, "monotonic", lambda: now_s[0])
     assert [limit.begin("a") for _ in range(7)] == [True] * 5 + [False] * 2
     now_s[0] += 61
     assert limit.begin("a")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from odradek.client.login_limit import LoginLimit
 from odradek.client.user_errors import Misused
 from odradek.console.access import users
-from odradek.console.access.sessions import LoginLimit, Session, Sessions, is_token_of
+from odradek.console.access.sessions import Session, Sessions, is_token_of
 from odradek.console.access.users import Users, add_user
 
 

@@ -1,0 +1,12 @@
+"""Rows of DuckDB as a stream of Arrow, by the names that releases have for it."""
+
+from __future__ import annotations
+
+import duckdb
+import pyarrow as pa
+
+
+def arrow_reader(result: duckdb.DuckDBPyRelation | duckdb.DuckDBPyConnection, rows: int) -> pa.RecordBatchReader:
+    """A reader of batches of so many rows, which are made as they are read. The caller closes it."""
+    reader = getattr(result, "to_arrow_reader", None) or result.fetch_record_batch  # the name in DuckDB 1.4
+    return reader(rows)
