@@ -1,4 +1,4 @@
-"""Names each customer once whose orders come to more than a limit: `transformWithState`, whose rules are tested without Spark.
+"""Names each customer once whose orders come to more than a limit: `transformWithState`, tested without Spark.
 
     python spark_examples/big_spenders.py --checkpoint /tmp/big-spenders --limit-cents 500000 --available-now
 

@@ -24,8 +24,10 @@ from topics import ensure_topic, partition_counts
 
 
 def in_real_time(spark: SparkSession, sink: DataStreamWriter, checkpoint_every: str) -> DataStreamWriter:
-    """Returns the writer with the trigger of real-time mode. `checkpoint_every`: how long one batch runs; its records are
-    written meanwhile, its offsets at its end. Spark takes 5 seconds and more (spark.sql.streaming.realTimeMode.minBatchDuration).
+    """Returns the writer with the trigger of real-time mode.
+
+    `checkpoint_every`: how long one batch runs. Its records are written meanwhile, its offsets at its end. Spark takes 5
+    seconds and more (`spark.sql.streaming.realTimeMode.minBatchDuration`).
     """
     if "realTime" in inspect.signature(DataStreamWriter.trigger).parameters:
         return sink.trigger(realTime=checkpoint_every)

@@ -52,8 +52,9 @@ def latencies(bootstrap: str, source: str, target: str, count: int) -> list[floa
 
 
 def main(kind: str, count: int) -> None:
-    from spark_examples.tests.programs import Program
     from topics import ensure_topic
+
+    from spark_examples.tests.programs import Program
 
     broker: type[BrokerProcess] = {"odradek": OdradekProcess, "apache": ApacheKafka}[kind]
     with tempfile.TemporaryDirectory() as name, broker(Path(name) / "broker", dict(SINGLE_NODE)) as running:

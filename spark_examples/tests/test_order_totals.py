@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 import pytest
 from topics import read_topic
 
-from compat_tests.recipes import eventually
 from spark_examples.tests.programs import EXAMPLES, run_program
 from spark_examples.tests.quick_jvm import QUICK_SPARK
 from tests.docs.pages import ROOT

@@ -1,4 +1,5 @@
-"""The table of features beside other products: each "yes" of Odradek names a test that exists, each claim about others a page."""
+"""The table of features beside other products: each "yes" of Odradek names a test that exists,
+each claim about others a page."""
 
 from __future__ import annotations
 
