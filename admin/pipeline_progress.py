@@ -19,6 +19,10 @@ NO_GROUP = "none"
 _MOST_NAME, _MOST_ERROR = 300, 500
 #: Version of the text of a commit.
 _VERSION = 1
+#: Each text begins so.
+_BEGINNING = '{"odradek":'
+#: Limit of numbers: those of other programs are not taken for times and counts.
+_MOST_NUMBER = 2**53
 
 
 class PipelineKind(StrEnum):
@@ -50,12 +54,17 @@ class PipelineProgress:
         return json.dumps({"odradek": _VERSION, **present}, separators=(",", ":"), ensure_ascii=True)
 
 
+def is_pipeline_progress(text: str) -> bool:
+    """Returns whether the metadata of a commit may be a progress, for readers of many commits."""
+    return text.startswith(_BEGINNING)
+
+
 def parse_pipeline_progress(text: str) -> PipelineProgress:
     """Raises ValueError for the metadata of another program."""
     try:
         fields = json.loads(text)
         rate, dead_letters = fields.get("rows_per_s"), fields.get("dead_letters")
-        return PipelineProgress(
+        progress = PipelineProgress(
             PipelineKind(fields["kind"]),
             str(fields["name"]),
             int(fields["at_ms"]),
@@ -66,6 +75,10 @@ def parse_pipeline_progress(text: str) -> PipelineProgress:
         )
     except (AttributeError, KeyError, OverflowError, RecursionError, TypeError) as error:
         raise ValueError(f"not the progress of a pipeline: {error}") from None
+    numbers = (progress.at_ms, progress.batch + 1, progress.rows_per_s or 0, progress.dead_letters or 0)
+    if not all(0 <= number <= _MOST_NUMBER for number in numbers):
+        raise ValueError(f"not the progress of a pipeline: its numbers are {numbers}"[:_MOST_ERROR])
+    return progress
 
 
 def newest_progress(texts: Iterable[str]) -> PipelineProgress | None:

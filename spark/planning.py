@@ -165,6 +165,15 @@ def checked(
     return starts, ends
 
 
+def check_starts(start: Offsets, end: Offsets) -> None:
+    """Raises DataLoss for starts after the ends of logs: records after them were read, and the logs lost them."""
+    after = [place for place in sorted(end) if start[place] > end[place]]
+    if after:
+        raise DataLoss(
+            "; ".join(f"{named(one)}: the log ends at {end[one]}, before offset {start[one]}" for one in after)
+        )
+
+
 def splits(cluster: Cluster, topics: Sequence[Topic], options: Options, start: Offsets, end: Offsets) -> list[Split]:
     """Ranges of about `splitBytes`, or more of them where minPartitions wants that. Raises ScanError."""
     from ..columns.cluster_plan import plan_topic

@@ -33,6 +33,7 @@ from .planning import (
     Offsets,
     UnfinishedBatch,
     batch_splits,
+    check_starts,
     checked,
     chosen_topics,
     limited,
@@ -40,6 +41,7 @@ from .planning import (
     resolved,
     splits,
 )
+from .rejected_stream import RejectedStream
 from .rows import Range, check_schema, conditions_of, fields_of, read_range, records, schema_of
 from .sink_options import parse_sink
 from .worker_process import lower_cost_of_reuse, runs
@@ -97,9 +99,12 @@ class OdradekSource(DataSource):
         is_filtering = runs(_PUSHES_FILTERS)
         return FilteringReader(self.checked, schema) if is_filtering else BatchReader(self.checked, schema)
 
-    def streamReader(self, schema: StructType) -> StreamReader:
-        check_schema(schema, self.checked)
-        self.checked.check_stream(has_admission_control=HAS_ADMISSION_CONTROL)
+    def streamReader(self, schema: StructType) -> StreamReader | RejectedStream:
+        try:
+            check_schema(schema, self.checked)
+            self.checked.check_stream(has_admission_control=HAS_ADMISSION_CONTROL)
+        except InvalidOptions as error:
+            return RejectedStream(error)
         return StreamReader(self.checked, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
@@ -324,6 +329,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         present = set(places_of(topics))
         starts = self._starts(start, topics, {place: offset for place, offset in ends.items() if place in present})
         starts = {place: starts.get(place, 0) for place in ends}
+        if self._options.fail_on_data_loss:
+            check_starts(starts, ends)
         starts, ends = checked(self._connected(), topics, self._options, starts, ends)
         return [Range(one) for one in splits(self._connected(), topics, self._options, starts, ends)]
 

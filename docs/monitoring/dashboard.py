@@ -38,6 +38,7 @@ _TOPICS = "kafka_server_brokertopicmetrics_"
 _REPLICAS = "kafka_server_replicamanager_"
 _CONTROLLER = "kafka_controller_kafkacontroller_"
 _GROUPS = "kafka_server_group_coordinator_metrics_"
+_PIPELINES = "odradek_pipeline_"
 
 ROWS: dict[str, tuple[Panel, ...]] = {
     "Health": (
@@ -120,6 +121,32 @@ ROWS: dict[str, tuple[Panel, ...]] = {
                 (_rate(f"{_GROUPS}consumer_group_rebalance_count"), "consumer {{instance}}"),
             ),
             "ops",
+        ),
+    ),
+    "Pipelines": (
+        Panel(
+            "Lag, by pipeline",
+            (
+                (
+                    f"topk(10, {_sum('odradek_group_lag_sum', 'group')} "
+                    f"and on (group) {_PIPELINES}progress_timestamp_seconds{_NODES})",
+                    "{{group}}",
+                ),
+            ),
+            description="Lag of queries of Spark and archives in records.",
+        ),
+        Panel(
+            "Time since the last batch",
+            ((f"topk(10, time() - max by (group) ({_PIPELINES}progress_timestamp_seconds{_NODES}))", "{{group}}"),),
+            "s",
+            "A pipeline without lag has no batch to end.",
+        ),
+        Panel(
+            "Failed pipelines, and dead letters",
+            (
+                (f"max by (group) ({_PIPELINES}failed{_NODES}) > 0", "failed {{group}}"),
+                (_sum(f"{_PIPELINES}dead_letters_total", "group"), "dead letters {{group}}"),
+            ),
         ),
     ),
     "Quorum": (

@@ -27,12 +27,14 @@ from ..config.listeners import CannotListen
 from ..network.acceptor import Acceptor
 from ..network.bound_sockets import bound_sockets
 from ..network.descriptors import DESCRIPTORS
+from ..runtime.sliced_work import in_slices
 from ..runtime.subsystem import Subsystem
 from ..services import Services
 from .families import families
 from .group_lag import group_lag
 from .health import body, not_ready
 from .local_records_ends import LocalRecordsEnds
+from .pipeline_families import pipelines
 
 if TYPE_CHECKING:
     from ..runtime.node import Node
@@ -182,8 +184,11 @@ class ObservabilitySubsystem(Subsystem):
     async def _metrics(self, services: NodeServices, headers: list[str]) -> _Response:
         accepted = next((h.partition(":")[2].strip() for h in headers if h.lower().startswith("accept:")), "")
         encode, content_type = choose_encoder(accepted)
-        lag = await group_lag(services, self._local_records_ends) if isinstance(services, Services) else []
-        found = _Found([*families(services), *lag, *self._process.collect()])
+        of_groups: list[Metric] = []
+        if isinstance(services, Services):
+            of_groups = await group_lag(services, self._local_records_ends)
+            of_groups += await in_slices(pipelines(services))
+        found = _Found([*families(services), *of_groups, *self._process.collect()])
         text: bytes = await self._pools.cpu.run(encode, found)
         return _Response("200 OK", content_type, text)
 

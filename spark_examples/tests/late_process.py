@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+import pytest
 from pyspark.errors import PySparkException
 
 T = TypeVar("T")
@@ -23,6 +24,19 @@ def in_time(runs: Callable[[], T]) -> T:
         except (AssertionError, PySparkException) as failed:
             if not is_late(str(failed)) or time.monotonic() > deadline:
                 raise
+
+
+def error_of(step: Callable[[], object]) -> str:
+    """The text of the error that a step ends with, other than that of a late process."""
+
+    def text() -> str:
+        with pytest.raises(PySparkException) as raised:
+            step()
+        if is_late(str(raised.value)):
+            raise raised.value
+        return str(raised.value)
+
+    return in_time(text)
 
 
 def is_late(text: str) -> bool:

@@ -13,13 +13,12 @@ from odradek.admin.connection import Connection
 from odradek.admin.group_offsets import Committed, committed
 from odradek.admin.pipeline_progress import newest_progress
 from odradek.spark.offset_listener import OffsetCommitListener
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from compat_tests.cli.commands import odradek_command
 from compat_tests.recipes import eventually
-from spark_examples.tests.late_process import DEADLINE_S, in_time, is_late
+from spark_examples.tests.late_process import DEADLINE_S, error_of, in_time, is_late
 from tests.columns.harness.world import World
 
 WRAPPER = "spark.sql.streaming.triggerAvailableNowWrapper.enabled"
@@ -96,18 +95,6 @@ def until(start: Callable[[], StreamingQuery], is_done: Callable[[], object], wh
         eventually(is_done_or_active, what=what, deadline_s=DEADLINE_S)
     finally:
         query.stop()
-
-
-def error_of(step: Callable[[], object]) -> str:
-    """The text of the error that a step ends with, other than that of a late process."""
-
-    def text() -> str:
-        with pytest.raises(PySparkException) as raised:
-            step()
-        assert not is_late(str(raised.value)), raised.value
-        return str(raised.value)
-
-    return in_time(text)
 
 
 def own_line(text: str) -> str:

@@ -59,6 +59,21 @@ def test_metadata_of_other_programs_is_no_progress(text: str) -> None:
     assert newest_progress([text, at(1).text(), at(3).text(), at(2).text()]) == at(3)
 
 
+@pytest.mark.parametrize("field", ["at_ms", "batch", "rows_per_s", "dead_letters"])
+@pytest.mark.parametrize("number", ["1e300", "-5", "9" * 400])
+def test_progress_with_numbers_that_no_page_or_metric_can_show_is_none(field: str, number: str) -> None:
+    text = at(1).text()[:-1] + f',"{field}":{number}}}'
+    with pytest.raises(ValueError, match="not the progress of a pipeline"):
+        parse_pipeline_progress(text)
+    assert newest_progress([text, at(1).text()]) == at(1)
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity"])
+def test_rate_that_is_no_number_is_no_progress(number: str) -> None:
+    with pytest.raises(ValueError):
+        parse_pipeline_progress(at(1).text()[:-1] + f',"rows_per_s":{number}}}')
+
+
 def test_long_texts_fit_into_the_metadata_of_a_commit() -> None:
     text = at(1, error="x\u00e4" * 9000).text()
     assert len(text) <= 4096 and parse_pipeline_progress(text).error == "x\u00e4" * 250

@@ -50,6 +50,17 @@ def source(end: object, description: str = STOCK) -> dict[str, Any]:
     return {"description": description, "endOffset": end, "processedRowsPerSecond": 2.5}
 
 
+#: The error of a task, with the stacks of both languages after the line, as Spark 4.1 has it.
+OF_A_TASK = (
+    "[STREAM_FAILED] Query terminated with exception: Job aborted due to stage failure: Lost task 0.0 in stage 4.0: "
+    "org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n"
+    '  File "sink.py", line 1, in write\n'
+    "odradek.admin.errors.ResponseError: topic sums: {}\n\n"
+    "\tat org.apache.spark.scheduler.Task.run(Task.scala:147)\n\nDriver stacktrace: SQLSTATE: XXKST\n"
+    "=== Streaming Query ===\n"
+)
+
+
 def listener(broker: odradek.Broker, groups: dict[str, str] | None = None) -> OffsetCommitListener:
     return OffsetCommitListener({"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": "orders"}, groups)
 
@@ -110,6 +121,13 @@ def test_error_that_ends_a_query_is_beside_its_offsets(broker: odradek.Broker) -
     known = newest_progress(one.metadata for one in found.values())
     assert found["orders", 0].offset == 4 and known is not None and known.error == "orders-0 is gone"
     assert shown_error("\nJob aborted\n  at x") == "Job aborted"
+
+
+@pytest.mark.parametrize(
+    "message", ["The topic does not exist (UNKNOWN_TOPIC_OR_PARTITION)", "no login", "no response from 127.0.0.1:1"]
+)
+def test_error_of_a_task_is_shown_by_its_line(message: str) -> None:
+    assert shown_error(OF_A_TASK.format(message)) == f"topic sums: {message}"
 
 
 def test_sources_without_topics_and_unknown_events_reach_no_query(

@@ -168,6 +168,22 @@ def test_a_log_that_is_shorter_than_a_planned_batch_is_an_error(world: World) ->
     admin.close()
 
 
+def test_a_log_that_ends_before_the_start_of_a_batch_is_an_error(world: World) -> None:
+    """An unclean election or an old backup has cut the log: records after its end are not read again in silence."""
+    world.create("cut")
+    produce(world, "cut", 3)
+    made = reader(world, "cut", startingOffsets='{"cut":{"0":7}}')
+    start, end = made.initialOffset(), made.latestOffset()
+    with pytest.raises(DataLoss, match="cut-0: the log ends at 3, before offset 7"):
+        made.partitions(start, end)
+    made.stop()
+    careless = reader(world, "cut", startingOffsets='{"cut":{"0":7}}', failOnDataLoss="false")
+    assert offsets(careless, careless.initialOffset(), end) == []
+    produce(world, "cut", 1)
+    assert offsets(careless, end, careless.latestOffset(end)) == [3]
+    careless.stop()
+
+
 def group_offset(world: World, group: str, topic: str) -> int | None:
     """The offset that a group has committed for the first partition of a topic."""
     with Connection({"bootstrap.servers": world.broker.bootstrap_servers}).admin() as admin:
