@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..admin.places import Place
+from ..protocol.buffer import Buffer
 from ..protocol.records import batch as layout
 from ..protocol.records.compression import Compression, compress
 from . import rows as loops
@@ -19,6 +20,9 @@ from .rows import Numbers
 #: Bytes of all payloads of a task that are not whole yet. With many partitions each has less than its size, and with very
 #: many the oldest one is sealed before a further one is begun.
 MOST_OPEN_BYTES, LEAST_PAYLOAD_BYTES = 32 << 20, 16 << 10
+#: The type of partitions for which numpy sorts by digits, in a quarter of the time.
+_SORTED_FAST = np.int16
+_MOST_SORTED_FAST = 1 << 15
 #: Sequences of a producer start again at 0 after this one (KIP-98).
 _MOST_SEQUENCE = 0x7FFFFFFF
 
@@ -36,12 +40,12 @@ class Producer:
 
 
 class Batch(NamedTuple):
-    """A batch as Produce takes it."""
+    """A batch as Produce takes it. Its content is sent from the memory in which it was encoded."""
 
     topic: str
     partition: int
     records: int
-    content: bytes
+    content: Buffer
 
 
 class Batches:
@@ -73,7 +77,7 @@ class Batches:
             return
         self._counts[topic] = partitions
         found = self._partitions(topic, rows, numbers)
-        order = np.argsort(found, kind="stable")
+        order = np.argsort(found.astype(_SORTED_FAST) if partitions <= _MOST_SORTED_FAST else found, kind="stable")
         sorted_partitions, sorted_rows = found[order], np.ascontiguousarray(numbers[order], dtype=np.int32)
         starts = np.flatnonzero(np.diff(sorted_partitions, prepend=-1))
         for partition, part in zip(sorted_partitions[starts], np.split(sorted_rows, starts[1:]), strict=True):
@@ -122,13 +126,14 @@ class Batches:
         payload = self._close(place)
         producer, sequence = self._producer, self._sequences.get(place, 0)
         self._sequences[place] = (sequence + payload.records) & _MOST_SEQUENCE
-        content = compress(producer.compression, memoryview(payload.out)[: payload.size], producer.level)
+        content = compress(producer.compression, payload.content, producer.level)
         fields = (
             0, layout.HEADER_BYTES - layout.LOG_OVERHEAD + len(content), layout.NO_LEADER_EPOCH, layout.MAGIC, 0,
             producer.compression | layout.TRANSACTIONAL_FLAG, payload.records - 1, payload.base_timestamp,
             payload.max_timestamp, producer.id, producer.epoch, sequence, payload.records,
         )  # fmt: skip
-        return Batch(*place, payload.records, layout.sealed(fields, content))
+        whole = layout.sealed(fields, content) if producer.compression else payload.sealed(fields)
+        return Batch(*place, payload.records, whole)
 
     def _partitions(self, topic: str, rows: Rows, numbers: Numbers) -> Numbers:
         """The partition of each of the rows: that of its column, else by its key, else one for all without a key."""
@@ -146,13 +151,27 @@ class Batches:
 
 
 class _Payload:
-    """Records of a batch that is not whole yet."""
+    """Records of a batch that is not whole yet, after the room of its header."""
 
     def __init__(self, room: int, base_timestamp: int) -> None:
-        self.out = bytearray(room)
+        # Of a new bytearray each page is written twice, first with zeros.
+        self._whole = memoryview(np.empty(layout.HEADER_BYTES + room, dtype=np.uint8)).cast("B")
+        self.out = self._whole[layout.HEADER_BYTES :]
         self.size = self.records = 0
         self.base_timestamp = base_timestamp
         self.max_timestamp = base_timestamp
+
+    @property
+    def content(self) -> memoryview:
+        return self.out[: self.size]
+
+    def sealed(self, header: tuple[int, ...]) -> Buffer:
+        """The batch with this header, without a copy where most of the memory is in use: a batch that waits keeps all."""
+        size = layout.HEADER_BYTES + self.size
+        layout.write_header(self._whole, 0, header)
+        layout.seal(self._whole, 0, size)
+        whole = self._whole[:size]
+        return whole if 2 * size > len(self._whole) else bytes(whole)
 
     def append(self, rows: Rows, part: Numbers, first: int) -> tuple[int, int]:
         """Returns how many rows of the part were appended, and the bytes that the next one needs: 0 after the last."""

@@ -32,7 +32,13 @@ NO_PARTITION = -1
 
 
 def encode_rows_in_python(
-    out: bytearray, size: int, records: int, rows: Numbers, first: int, base_timestamp: int, columns: Columns
+    out: bytearray | memoryview,
+    size: int,
+    records: int,
+    rows: Numbers,
+    first: int,
+    base_timestamp: int,
+    columns: Columns,
 ) -> tuple[int, int, int, int]:
     """Appends the records of rows[first:] to a payload, until one has no room.
 

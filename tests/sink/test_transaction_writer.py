@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import queue
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
@@ -21,6 +24,8 @@ from tests.sink.intercepted_admin import InterceptedAdmin
 DEADLINE_S = 30.0
 #: Rows of more than one payload, so that a write sends some of them.
 ROWS = pa.record_batch({"value": pa.array([b"v" * 1000] * 100)})
+#: A row that fills a payload.
+ONE_ROW = pa.record_batch({"value": pa.array([b"v" * 40_000])})
 
 
 def writer(admin: InterceptedAdmin, topic: str) -> TransactionWriter:
@@ -61,3 +66,17 @@ def test_abort_is_sent_after_the_responses_of_all_batches(
     admin.before = admin.after = lambda request: None
     name = f"{topic}.run.0.0"
     assert describe_transactions(admin, [name])[name].state in ("PrepareAbort", "CompleteAbort")
+
+
+def test_batches_leave_with_the_next_rows_once_their_leader_has_responded(admin: InterceptedAdmin, topic: str) -> None:
+    responses: queue.SimpleQueue[ProduceRequest] = queue.SimpleQueue()
+    admin.after = lambda request: responses.put(request) if isinstance(request, ProduceRequest) else None
+    requests, deadline = 0, time.monotonic() + DEADLINE_S
+    with closing(writer(admin, topic)) as writes:
+        while requests < 5:
+            assert time.monotonic() < deadline
+            writes.write(ONE_ROW)  # the response may be on its way from the thread that has it
+            with contextlib.suppress(queue.Empty):
+                responses.get(timeout=0.1)
+                requests += 1
+        writes.abort()
