@@ -50,7 +50,7 @@ def main() -> int:
     finally:
         # After an interruption: the rows that both brokers have.
         measured = [result for row, by_broker in outcomes for result in results_of(row, by_broker)]
-        report.show(measured, Console())
+        report.show(measured, Console(width=170))
         if options.write and measured:
             page.write(measured, options.write)
     for failure in failures:
