@@ -36,10 +36,14 @@ def write(measured: list[Result], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     results = with_earlier(measured, folder / "benchmarks.json")
     (folder / "benchmarks.md").write_text(markdown(results, folder / "benchmarks-notes.md"))
-    plain = [{**result.__dict__, "kind": result.kind.__dict__, "ratio": result.ratio} for result in results]
-    (folder / "benchmarks.json").write_text(json.dumps(plain, indent=1) + "\n")
+    (folder / "benchmarks.json").write_text(as_json(results))
     chart.draw(results, folder / "benchmarks.png")
     headlines.draw(results, folder / "beside-kafka.png")
+
+
+def as_json(results: list[Result]) -> str:
+    plain = [{**result.__dict__, "kind": result.kind.__dict__, "ratio": result.ratio} for result in results]
+    return json.dumps(plain, indent=1) + "\n"
 
 
 def with_earlier(measured: list[Result], file: Path) -> list[Result]:
@@ -69,12 +73,16 @@ def markdown(results: list[Result], notes: Path) -> str:
         "",
         "![ratios](benchmarks.png)",
         "",
-        "| " + " | ".join(HEAD) + " |",
-        "|" + "---|" * len(HEAD),
-        *("| " + " | ".join(result.cells()) + " |" for result in results),
+        *table(results),
     ]
     text = "\n".join(lines) + "\n"
     return text + "\n" + notes.read_text() if notes.exists() else text
+
+
+def table(results: list[Result]) -> list[str]:
+    """Returns the lines of a table in Markdown."""
+    rows = ("| " + " | ".join(result.cells()) + " |" for result in results)
+    return ["| " + " | ".join(HEAD) + " |", "|" + "---|" * len(HEAD), *rows]
 
 
 def summary(results: list[Result]) -> list[str]:

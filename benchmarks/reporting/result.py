@@ -35,7 +35,7 @@ class Result:
         return f"{'>=' if self.kind.higher else '<='} {self.kind.target}"
 
     def cells(self) -> tuple[str, ...]:
-        figure = f"{self.kind.name}, {self.kind.unit}"
+        figure = f"{self.kind.name}, {self.kind.unit}" if self.kind.unit else self.kind.name
         verdict = "met" if self.holds else "missed"
         numbers = (f"{self.apache:.3g}", f"{self.odradek:.3g}", f"{self.ratio:.2f}")
         return (self.row, self.client, figure, *numbers, self.target, verdict)
