@@ -139,7 +139,8 @@ class Simulation:
         self.loop = VirtualLoop(random.Random(self.rng.random()), self.network, started)
         self.directory = Path(tempfile.mkdtemp(prefix="odradek-simulation-", dir=IN_MEMORY))
         self.disk = Disk(self.directory)
-        self._replacements = Replacements()
+        #: The functions that are replaced while it is entered; more may be added.
+        self.replaced = Replacements()
 
     def node(self, name: str, properties: Mapping[str, str] | None = None) -> Node:
         """Creates a node without starting it. `properties` override those of an embedded broker."""
@@ -155,9 +156,11 @@ class Simulation:
 
     def __enter__(self) -> Simulation:
         dice = random.Random(self.rng.random())
-        self._replacements = replaced = Replacements()
+        self.replaced = replaced = Replacements()
         replaced.replace(time, "time", self.loop.time)
         replaced.replace(time, "monotonic", self.loop.time)
+        replaced.replace(time, "time_ns", lambda: round(self.loop.time() * 1e9))
+        replaced.replace(time, "monotonic_ns", lambda: round(self.loop.time() * 1e9))
         replaced.replace_class(socket, "socket", lambda *_, **__: SimulatedSocket(self.network))
         replaced.replace(os, "urandom", dice.randbytes)
         replaced.replace(random, "_urandom", dice.randbytes)
@@ -169,7 +172,7 @@ class Simulation:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._replacements.undo()
+        self.replaced.undo()
         # Tasks of crashed nodes are still suspended; they end here silently.
         for task in asyncio.all_tasks(self.loop):
             task._log_destroy_pending = False  # type: ignore[attr-defined]
