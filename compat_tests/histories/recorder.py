@@ -13,7 +13,6 @@ from types import TracebackType
 
 from .operation import FAULT, OK, SETTINGS, Content, Operation
 
-
 #: The worker that is no thread of its own.
 _WORKER: contextvars.ContextVar[str] = contextvars.ContextVar("worker", default="")
 

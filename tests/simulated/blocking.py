@@ -1,7 +1,7 @@
 """Blocking code on a loop in simulated time: a greenlet that waits gives the loop to others.
 
-`as_coroutine` runs a function, and `wait_for` suspends it until an awaitable is done. `Pause` and `connect` take the places of
-`threading.Event` and `socket.create_connection`, so that workloads and clients with threads and sockets run unchanged.
+`as_coroutine` runs a function, and `wait_for` suspends it until an awaitable is done. `Pause` and `connect` take the places
+of `threading.Event` and `socket.create_connection`, so that workloads and clients with threads and sockets run unchanged.
 """
 
 from __future__ import annotations

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import contextvars
 from collections.abc import Coroutine
 from random import Random
 from typing import Any, TypeVar
 
-from compat_tests.histories.aiokafka_client import AiokafkaClient, Runner
-from compat_tests.histories.client import OPERATION_S
+from aiokafka.cluster import ClusterMetadata
 from odradek.testing.simulation.incarnations import OUTSIDE, OWNER, Incarnation
 from odradek.testing.simulation.loop import VirtualLoop
 
+from compat_tests.histories.aiokafka_client import AiokafkaClient, Runner
+from compat_tests.histories.client import OPERATION_S
 from tests.simulated.blocking import wait_for
 
 T = TypeVar("T")
@@ -25,6 +25,11 @@ _CHOICES = {
     "heartbeat_interval_ms": (1_500, 3_000),
 }
 _METADATA_AGES_MS = (5_000, 300_000)
+
+
+def brokers_in_order(cluster: ClusterMetadata) -> list[object]:
+    """Replaces a method of aiokafka that returns a set, whose order the address of None decides before Python 3.12."""
+    return list((cluster._brokers or cluster._bootstrap_brokers).values())
 
 
 class SimulatedRunner(Runner):

@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Sequence
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from compat_tests.histories.client import Key
-from compat_tests.histories.operation import ASSIGN, OK, POLL, RECORDER, Content, Operation
-from compat_tests.histories.recorder import Recorder, now_ns
 from odradek.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from odradek.testing.simulation.cluster.client import BACKOFF_S, Client, Unreachable
 from odradek.testing.simulation.transport import Address
+
+from compat_tests.histories.client import Key
+from compat_tests.histories.operation import ASSIGN, OK, POLL, RECORDER, Content, Operation
+from compat_tests.histories.recorder import Recorder, now_ns
 
 _LIST_VERSION, _LATEST = 6, -1
 _UNCOMMITTED, _COMMITTED = 0, 1

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
+from odradek.buggify import POINTS
 from odradek.testing.simulation.cluster.faults import KINDS
 
 #: The simulated time of a seed, before its end is checked. Few seeds are long.
@@ -52,13 +53,13 @@ class Plan:
         return sum(phase.seconds for phase in self.phases)
 
 
-def draw(seed: int, points: Sequence[str], seconds: float | None = None) -> Plan:
-    """Returns the plan of a seed. `points`: all buggify points. `seconds`: the simulated time, else the seed draws it."""
+def draw(seed: int, seconds: float | None = None) -> Plan:
+    """Returns the plan of a seed. `seconds`: the simulated time, else the seed draws it."""
     rng = Random(f"plan {seed}")
     if seconds is None:
         seconds = rng.uniform(*rng.choice(_HOURS)) * 3600
-    faults = rng.sample(KINDS, len(KINDS) // 2)
-    chosen = rng.sample(points, len(points) // 2)
+    faults = rng.sample(KINDS, (len(KINDS) + 1) // 2)
+    chosen = rng.sample(POINTS, (len(POINTS) + 1) // 2)
     properties = {**_PROPERTIES, **{key: rng.choice(values) for key, values in _IDLE.items()}}
     return Plan(seed, _phases(rng, seconds), faults, chosen, properties)
 

@@ -12,8 +12,18 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from aiokafka.cluster import ClusterMetadata
+from odradek.testing.simulation import Simulation
+from odradek.testing.simulation.cluster.client import Client
+from odradek.testing.simulation.cluster.faults import FaultInjector
+from odradek.testing.simulation.cluster.invariants import Broken
+from odradek.testing.simulation.cluster.nodes import SimulatedCluster
+from odradek.testing.simulation.cluster.trace import Trace
+from odradek.testing.simulation.cluster.watch import Watch
+from odradek.testing.simulation.cluster.workload import create_topic
+
 from compat_tests.histories.idle_workers import idle_workers
-from compat_tests.histories.operation import Operation, read
+from compat_tests.histories.operation import read
 from compat_tests.histories.recorder import Recorder, now_ns
 from compat_tests.histories.verdict import Verdict, judge
 from compat_tests.histories.workloads import (
@@ -29,17 +39,8 @@ from compat_tests.histories.workloads import (
     sender,
     subscriber,
 )
-from odradek.testing.simulation import Simulation
-from odradek.testing.simulation.cluster.client import Client
-from odradek.testing.simulation.cluster.faults import FaultInjector
-from odradek.testing.simulation.cluster.invariants import Broken
-from odradek.testing.simulation.cluster.nodes import SimulatedCluster
-from odradek.testing.simulation.cluster.trace import Trace
-from odradek.testing.simulation.cluster.watch import Watch
-from odradek.testing.simulation.cluster.workload import create_topic
-
 from tests.simulated.blocking import Pause, as_coroutine, connect
-from tests.simulated.clients import SimulatedAiokafka
+from tests.simulated.clients import SimulatedAiokafka, brokers_in_order
 from tests.simulated.drain import Drain
 from tests.simulated.plan import Phase, Plan
 
@@ -94,7 +95,7 @@ class Round:
         self._path = path
         self._rng = Random(plan.seed)
         latency_s = self._rng.choice(_LATENCIES_S)
-        self._simulation = Simulation(self._rng.getrandbits(32), latency_s, started=STARTED_S)
+        self._simulation = Simulation(self._rng.getrandbits(32), latency_s, started=STARTED_S, points=plan.points)
         self.trace = Trace(self._simulation.loop.time, show)
         self.outcome = Outcome(plan)
         self._over: asyncio.Future[None]
@@ -105,6 +106,7 @@ class Round:
         try:
             with self._simulation as simulation, Recorder(self._path) as self._recorder:
                 simulation.replaced.replace(socket, "create_connection", connect)
+                simulation.replaced.replace(ClusterMetadata, "brokers", brokers_in_order)
                 simulation.loop.set_exception_handler(self._met_exception)
                 try:
                     simulation.run(self._until_over())
@@ -114,6 +116,8 @@ class Round:
                 outcome.events, outcome.deliveries = self._watch.events, simulation.network.deliveries
                 outcome.faults = self._faults.counts
                 outcome.hash = self.trace.hash
+                if simulation.buggify is not None:
+                    outcome.points = simulation.buggify.counts
                 worker_of = dict(self._recorder.thread_of)
         finally:
             logging.disable(logging.NOTSET)
@@ -174,7 +178,9 @@ class Round:
         stopped.stretch = caught_up.stretch = 1.0
         stopped.set()
         caught_up.wake()
-        await self._until(lambda: all(task.done() for worker, task in working.items() if not worker.catches_up), "writers end")
+        await self._until(
+            lambda: all(task.done() for worker, task in working.items() if not worker.catches_up), "writers end"
+        )
         caught_up.set()
         await self._until(lambda: all(task.done() for task in working.values()), "readers end")
         for task in working.values():

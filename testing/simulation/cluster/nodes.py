@@ -50,7 +50,10 @@ _CHOICES = {
 
 
 class SimulatedCluster:
-    """The cluster. `nodes` by id. The code that ends a process also restarts it. `properties` replace those that `rng` draws."""
+    """The cluster. `nodes` by id. The code that ends a process also restarts it.
+
+    `properties` replace those that `rng` draws.
+    """
 
     def __init__(
         self, simulation: Simulation, trace: Trace, rng: Random, properties: Mapping[str, str] | None = None
