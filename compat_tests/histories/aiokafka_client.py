@@ -7,6 +7,7 @@ import concurrent.futures
 import contextlib
 import itertools
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import TimeoutError as Late
@@ -132,8 +133,10 @@ class AiokafkaClient(Client):
     def send(self, records: Sequence[Sending]) -> list[int | None]:
         async def work() -> list[int | None]:
             assert self._producer is not None
+            now_ms = int(time.time() * 1000)  # aiokafka's own is not that of a simulation
             waiting = [
-                await self._producer.send(key.topic, value.encode(), partition=key.partition) for key, value in records
+                await self._producer.send(key.topic, value.encode(), partition=key.partition, timestamp_ms=now_ms)
+                for key, value in records
             ]
             done = [await one for one in waiting]
             return [one.offset if one.offset is not None and one.offset >= 0 else None for one in done]

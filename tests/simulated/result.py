@@ -13,7 +13,7 @@ from tests.simulated.round import Outcome
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a seed. `seconds`: of simulated time. `events`: callbacks of nodes, after each of which invariants hold."""
+    """What became of a seed. `seconds`: of simulated time. `events`: callbacks of nodes, each followed by checks."""
 
     seed: int
     commit: str

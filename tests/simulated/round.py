@@ -1,4 +1,4 @@
-"""A round of one seed: a cluster of whole brokers in simulated time, workloads, faults, rest, a last read, and the verdict."""
+"""A round of one seed: whole brokers in simulated time, workloads, faults, rest, a last read, and the verdict."""
 
 from __future__ import annotations
 
@@ -46,12 +46,11 @@ from tests.simulated.plan import Phase, Plan
 
 #: Rounds begin at the same time, so that they write the same bytes.
 STARTED_S = 1_800_000_000.0
-#: The time for the cluster to start or to recover, and for workers to end: sessions, timeouts of transactions, and jumped clocks.
+#: The time for the cluster to start or to recover, and for workers to end: sessions, timeouts, and jumped clocks.
 _SETTLE_S = 300.0
 _LOOK_S = 0.5
 _LATENCIES_S = ((0.0001, 0.002), (0.001, 0.06))
 _TOPICS = {QUEUE: 3, APPEND: 2}
-_REPLICATED_S = 5.0
 
 WORKERS: Sequence[Worker] = (
     sender(SimulatedAiokafka, QUEUE),
