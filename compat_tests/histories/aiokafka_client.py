@@ -7,6 +7,8 @@ import concurrent.futures
 import contextlib
 import itertools
 import threading
+import time
+from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import TimeoutError as Late
 from typing import Any, TypeVar
@@ -23,20 +25,61 @@ _BATCH = 200
 _CLOSE_S = 3
 
 
+class Runner(ABC):
+    """Runs coroutines of one client, and what they start, on a loop."""
+
+    @abstractmethod
+    def result(self, work: Coroutine[Any, Any, T]) -> T:
+        """Returns the result or raises the exception of `work`; TimeoutError after OPERATION_S."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Ends everything that runs."""
+
+
+class LoopThread(Runner):
+    """A loop in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+
+    def result(self, work: Coroutine[Any, Any, T]) -> T:
+        running = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return running.result(OPERATION_S)
+        except Late:
+            running.cancel()
+            raise
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._cancel)
+        self._thread.join(_CLOSE_S)
+
+    def _cancel(self) -> None:
+        for task in asyncio.all_tasks(self._loop):
+            task.cancel()
+        self._loop.call_soon(self._loop.stop)
+
+
 class AiokafkaClient(Client):
     name = "aiokafka"
 
     def __init__(self, identity: Identity) -> None:
         super().__init__(identity)
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
         self._settings = {
             "bootstrap_servers": identity.bootstrap.split(","),
             "request_timeout_ms": 5_000,
             "metadata_max_age_ms": 5_000,
             **access.aiokafka(),
         }
+        self._reader_settings: dict[str, Any] = {
+            "fetch_max_wait_ms": 50,
+            "session_timeout_ms": int(SESSION_S * 1000),
+            "heartbeat_interval_ms": 500,
+        }
+        self._runner = self._make_runner()
         self._consumer: AIOKafkaConsumer | None = None
         self._producer: AIOKafkaProducer | None = None
         self._is_started = False
@@ -45,6 +88,9 @@ class AiokafkaClient(Client):
         except Unknown:
             self.close()
             raise
+
+    def _make_runner(self) -> Runner:
+        return LoopThread()
 
     async def _start_producer(self) -> AIOKafkaProducer:
         identity = self.identity
@@ -65,19 +111,15 @@ class AiokafkaClient(Client):
                 enable_auto_commit=False,
                 auto_offset_reset="earliest",
                 isolation_level="read_committed",
-                fetch_max_wait_ms=50,
-                session_timeout_ms=int(SESSION_S * 1000),
-                heartbeat_interval_ms=500,
+                **self._reader_settings,
             )
             await self._consumer.start()
         return self._consumer
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
-        running = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
-            return running.result(OPERATION_S)
+            return self._runner.result(work)
         except Late:
-            running.cancel()
             raise Unknown("no response") from None
         except (
             KafkaError,
@@ -91,8 +133,10 @@ class AiokafkaClient(Client):
     def send(self, records: Sequence[Sending]) -> list[int | None]:
         async def work() -> list[int | None]:
             assert self._producer is not None
+            now_ms = int(time.time() * 1000)  # aiokafka's own is not that of a simulation
             waiting = [
-                await self._producer.send(key.topic, value.encode(), partition=key.partition) for key, value in records
+                await self._producer.send(key.topic, value.encode(), partition=key.partition, timestamp_ms=now_ms)
+                for key, value in records
             ]
             done = [await one for one in waiting]
             return [one.offset if one.offset is not None and one.offset >= 0 else None for one in done]
@@ -155,13 +199,10 @@ class AiokafkaClient(Client):
                 if one is not None:
                     with contextlib.suppress(Exception):
                         await asyncio.wait_for(one.stop(), _CLOSE_S)
-            for task in asyncio.all_tasks() - {asyncio.current_task()}:
-                task.cancel()
 
         with contextlib.suppress(Unknown):
             self._wait(work())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_CLOSE_S)
+        self._runner.close()
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextvars
 import itertools
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
 from .operation import FAULT, OK, SETTINGS, Content, Operation
+
+#: The worker that is no thread of its own.
+_WORKER: contextvars.ContextVar[str] = contextvars.ContextVar("worker", default="")
 
 
 def now_ns() -> int:
@@ -23,14 +29,23 @@ class Recorder:
         self._lock = threading.Lock()
         self._processes = itertools.count(1)
         self._values = itertools.count(1)
-        #: Process -> the name of the thread that began it.
+        #: Process -> the name of the worker or thread that began it.
         self.thread_of: dict[int, str] = {}
 
     def next_process(self) -> int:
         with self._lock:
             process = next(self._processes)
-            self.thread_of[process] = threading.current_thread().name
+            self.thread_of[process] = _WORKER.get() or threading.current_thread().name
             return process
+
+    @contextmanager
+    def named(self, worker: str) -> Iterator[None]:
+        """Names the worker whose code runs here, if it shares a thread with others."""
+        token = _WORKER.set(worker)
+        try:
+            yield
+        finally:
+            _WORKER.reset(token)
 
     def next_value(self) -> str:
         """Returns a value that no operation has sent."""

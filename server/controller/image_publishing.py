@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
+from ... import buggify
 from ...metadata.delta import MetadataDelta
 from ...metadata.image import MetadataImage
 from ..runtime.halting import cause_of, unusable
@@ -89,7 +90,15 @@ class ImagePublishing:
         except Exception as error:
             self._on_failed(unusable(f"the metadata log from offset {self.commits.offset} on", error))
             return
-        self._publish()
+        late_s = 0.0 if buggify.active is None else buggify.active.delay_s(buggify.HESITANT_PUBLISHER)
+        if late_s:
+            asyncio.get_running_loop().call_later(late_s, self._publish_late)
+        else:
+            self._publish()
+
+    def _publish_late(self) -> None:
+        if not self._is_suspended:
+            self._publish()
 
     def load_replaced(self) -> None:
         """Loads a fetched snapshot that has replaced the commits, unless this has begun."""

@@ -20,6 +20,7 @@ from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from ... import buggify
 from ...coordinator.result import Record, Reply
 from ...protocol.errors import ErrorCode
 from ...protocol.records.batch import check_crc, iter_headers
@@ -168,6 +169,8 @@ class ShardDriver(Generic[ShardT]):
         started_ms = self._clock()
         loader = self._new_loader()
         try:
+            if buggify.active is not None:
+                await asyncio.sleep(buggify.active.delay_s(buggify.LATE_LOAD))
             offset = self.partition.log_start_offset
             while offset < self.partition.log_end_offset:
                 offset = await self._feed(loader, offset)

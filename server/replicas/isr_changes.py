@@ -9,6 +9,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from ... import buggify
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.alter_partition import (
     AlterPartitionRequest,
@@ -88,7 +89,11 @@ class IsrChanges:
         )
         if not self._is_busy:
             self._is_busy = True
-            asyncio.get_running_loop().call_soon(self._send)
+            late_s = 0.0 if buggify.active is None else buggify.active.delay_s(buggify.HESITANT_LEADER)
+            if late_s:
+                asyncio.get_running_loop().call_later(late_s, self._send)
+            else:
+                asyncio.get_running_loop().call_soon(self._send)
 
     def close(self) -> None:
         self._is_closed = True

@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, ParamSpec, TypeVar, TypeVarTuple, Unpack
 
+from ... import buggify
+
 #: Batches are decompressed and checked here. These threads share the cores with the loop.
 CPU_THREADS = 2
 #: Each thread waits for one file at a time: fsync, cold pages, checkpoints. As many as asyncio's own executor has.
@@ -96,10 +98,20 @@ class ThreadPool(ThreadPoolExecutor):
 
     def start(self, function: Callable[[Unpack[Ts]], T], *args: *Ts) -> asyncio.Future[T]:
         """Runs `function` on a thread. Returns the future of its result, for the loop."""
-        future = asyncio.get_running_loop().run_in_executor(self, function, *args)
+        loop = asyncio.get_running_loop()
+        late_s = 0.0 if buggify.active is None else buggify.active.delay_s(buggify.LATE_DISK_WORK)
+        future: asyncio.Future[T] = (
+            loop.create_task(self._run_late(late_s, function, *args))
+            if late_s
+            else loop.run_in_executor(self, function, *args)
+        )
         self._awaited.add(future)
         future.add_done_callback(self._awaited.discard)
         return future
+
+    async def _run_late(self, seconds: float, function: Callable[[Unpack[Ts]], T], *args: *Ts) -> T:
+        await asyncio.sleep(seconds)
+        return await asyncio.get_running_loop().run_in_executor(self, function, *args)
 
     async def run(self, function: Callable[[Unpack[Ts]], T], *args: *Ts) -> T:
         """Runs `function` on a thread. Returns its result, or raises its exception. A cancelled caller does not end it."""

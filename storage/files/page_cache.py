@@ -5,12 +5,16 @@ from __future__ import annotations
 import errno
 import os
 
+from ... import buggify
+
 
 def pread_nowait(fd: int, size: int, position: int) -> bytes | bytearray:
     """Reads as os.pread does, but raises BlockingIOError if the read would wait for the disk.
 
     File systems that cannot tell (EOPNOTSUPP) are read at once: most of them are memory.
     """
+    if buggify.active is not None and buggify.active.acts(buggify.COLD_CACHE):
+        raise BlockingIOError(errno.EAGAIN, "not in the page cache")
     buffer = bytearray(size)
     try:
         count = os.preadv(fd, [buffer], position, os.RWF_NOWAIT)

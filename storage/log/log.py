@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from ... import buggify
 from ...protocol.records.batch import CONTROL_FLAG, LOG_OVERHEAD, iter_headers
 from ..files.clean_replicas import CleanLog, CleanSegment
 from ..files.failures import LogDirectoryFailure
@@ -151,6 +152,7 @@ class Log(LogSegments):
                 or end > self._full_at_offset
                 or newest > self._rolls_after
                 or segment.entries_left <= 0
+                or buggify.active is not None
             ):
                 segment = self._segment_for(headers, len(buffer), newest, now_ms)
             segment.append(buffer, headers, config.index_interval_bytes)
@@ -206,7 +208,8 @@ class Log(LogSegments):
         config, segment, end = self.config, self.active, headers[-1].next_offset
         most_ms = config.segment_ms - int(self._jitter * min(config.segment_jitter_ms, config.segment_ms))
         fits = segment.may_take(size, end - 1, config.segment_bytes, config.segment_index_bytes)
-        if not fits or (segment.size and segment.waited_ms(now_ms, newest) > most_ms):
+        is_early = buggify.active is not None and segment.size > 0 and buggify.active.acts(buggify.EARLY_ROLL)
+        if not fits or is_early or (segment.size and segment.waited_ms(now_ms, newest) > most_ms):
             segment = self._roll_at(headers[0].base_offset, now_ms)
             segment.may_take(size, end - 1, config.segment_bytes, config.segment_index_bytes)
         began = segment.first_timestamp() if segment.size else headers[0].max_timestamp
@@ -255,6 +258,8 @@ class Log(LogSegments):
         end = self.log_end_offset
         if not self.log_start_offset <= offset <= end:
             raise OffsetOutOfRange(f"offset {offset}, the log has {self.log_start_offset} to {end}")
+        if buggify.active is not None and min_one_batch and buggify.active.acts(buggify.SPLIT_READ):
+            max_bytes = 1
         limit_offset = end if up_to_offset is None or up_to_offset > end else up_to_offset
         if offset >= limit_offset:
             return LogSlice(None, self.active.size, 0, offset, offset, self.active.base_offset)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from random import Random
 from typing import TYPE_CHECKING
 
-from .incarnations import OUTSIDE, OWNER, name_of
+from .incarnations import OUTSIDE, OWNER, Incarnation, name_of
 from .transport import RETRY_S, Transport
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ class SimulatedNetwork:
         # A dict, for its order: the same seed must give the same order.
         self._ends: dict[Transport, None] = {}
         self._connections = 0
+        #: The number of deliveries, each of which has one or more requests or responses.
+        self.deliveries = 0
         self._cut: set[Link] = set()
         self._slow: dict[Link, tuple[float, float]] = {}
         self._flaky: dict[Link, float] = {}
@@ -154,6 +156,11 @@ class SimulatedNetwork:
         for end in list(self._ends):
             if end.node == node and other in (None, end.other.node):
                 end.abort()
+
+    def ended(self, life: Incarnation) -> None:
+        """Breaks the connections of a program outside of all nodes that has ended, as `crashed` does."""
+        for end in [end for end in self._ends if end.context.get(OWNER) is life]:
+            end.die()
 
     def crashed(self, node: str) -> None:
         """Breaks a crashed node's connections for the peers, which notice as far as links permit, and removes its

@@ -26,6 +26,8 @@ HIGH_WATER_BYTES = 64 * 1024
 class Links(Protocol):
     """The state of the links between nodes."""
 
+    deliveries: int
+
     def delay(self, source: str = ..., target: str = ...) -> float: ...
 
     def is_cut(self, source: str, target: str) -> bool: ...
@@ -115,6 +117,7 @@ class Transport(asyncio.Transport):
             if self._links.breaks(self.node, self.other.node):
                 self.abort()
                 return
+            self._links.deliveries += 1
             data = b"".join(self._sent)
             self._sent.clear()
             self._sent_bytes = 0

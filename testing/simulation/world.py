@@ -12,11 +12,12 @@ import shutil
 import socket
 import tempfile
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Collection, Coroutine, Mapping
 from itertools import count
 from pathlib import Path
 from typing import TypeVar
 
+from ... import buggify
 from ...server.broker import BrokerServer
 from ...server.config.broker_config import BrokerConfig
 from ..embedded import EMBEDDED_DEFAULTS
@@ -128,18 +129,26 @@ class Simulation:
     """A simulation: enter it, create nodes, and `run` a coroutine. While entered, it replaces time, randomness, sockets and
     syncs for the code of its thread.
 
-    `started`: the start time in seconds since 1970; today by default.
+    `started`: the start time in seconds since 1970; today by default. `points`: the names of the points of
+    `odradek.buggify` that act.
     """
 
     def __init__(
-        self, seed: int = 0, latency_s: tuple[float, float] = LATENCY_S, *, started: float | None = None
+        self,
+        seed: int = 0,
+        latency_s: tuple[float, float] = LATENCY_S,
+        *,
+        started: float | None = None,
+        points: Collection[str] = (),
     ) -> None:
         self.rng = random.Random(seed)
         self.network = SimulatedNetwork(random.Random(self.rng.random()), latency_s)
         self.loop = VirtualLoop(random.Random(self.rng.random()), self.network, started)
         self.directory = Path(tempfile.mkdtemp(prefix="odradek-simulation-", dir=IN_MEMORY))
         self.disk = Disk(self.directory)
-        self._replacements = Replacements()
+        self.buggify = buggify.Buggify(random.Random(self.rng.random()), points) if points else None
+        #: The functions that are replaced while it is entered; more may be added.
+        self.replaced = Replacements()
 
     def node(self, name: str, properties: Mapping[str, str] | None = None) -> Node:
         """Creates a node without starting it. `properties` override those of an embedded broker."""
@@ -155,9 +164,11 @@ class Simulation:
 
     def __enter__(self) -> Simulation:
         dice = random.Random(self.rng.random())
-        self._replacements = replaced = Replacements()
+        self.replaced = replaced = Replacements()
         replaced.replace(time, "time", self.loop.time)
         replaced.replace(time, "monotonic", self.loop.time)
+        replaced.replace(time, "time_ns", lambda: round(self.loop.time() * 1e9))
+        replaced.replace(time, "monotonic_ns", lambda: round(self.loop.time() * 1e9))
         replaced.replace_class(socket, "socket", lambda *_, **__: SimulatedSocket(self.network))
         replaced.replace(os, "urandom", dice.randbytes)
         replaced.replace(random, "_urandom", dice.randbytes)
@@ -166,10 +177,12 @@ class Simulation:
             if isinstance(getattr(draw, "__self__", None), random.Random):
                 replaced.replace(random, name, getattr(seeded, name))
         self.disk.install(replaced)
+        buggify.active = self.buggify
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._replacements.undo()
+        buggify.active = None
+        self.replaced.undo()
         # Tasks of crashed nodes are still suspended; they end here silently.
         for task in asyncio.all_tasks(self.loop):
             task._log_destroy_pending = False  # type: ignore[attr-defined]

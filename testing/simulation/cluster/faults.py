@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Collection
 from itertools import permutations
 from random import Random
 from typing import TYPE_CHECKING
@@ -22,15 +23,35 @@ _SKEWS_S = (0.0, 0.3, 5.0, 60.0, 1700.0)
 _STOP_DEADLINE_S = 20.0
 
 
-class FaultInjector:
-    """Injects faults. `mend` ends them all."""
+#: The kinds of faults, which `FaultInjector.counts` counts.
+KINDS = (
+    "kill",
+    "power loss",
+    "stop",
+    "kill all",
+    "isolate",
+    "cut one way",
+    "cut pair",
+    "slow link",
+    "lossy link",
+    "reset",
+    "clock jump",
+)
 
-    def __init__(self, cluster: SimulatedCluster, watch: Watch, rng: Random) -> None:
+
+class FaultInjector:
+    """Injects faults, of the kinds in `names` or of a few that `rng` draws. `mend` ends them all."""
+
+    def __init__(
+        self, cluster: SimulatedCluster, watch: Watch, rng: Random, names: Collection[str] | None = None
+    ) -> None:
         self._cluster = cluster
         self._node_ids = cluster.node_ids
         self._watch = watch
         self._network = cluster.simulation.network
         self._rng = rng
+        #: The number of faults of each kind.
+        self.counts: Counter[str] = Counter()
         #: Scheduled actions, and stops in progress.
         self._later: list[asyncio.Task[None]] = []
         self._stopping: list[asyncio.Task[None]] = []
@@ -48,9 +69,13 @@ class FaultInjector:
             (3, self._jump),
             (4, self._mend_links),
         ]
-        #: A seed uses a few kinds of faults, so each occurs more often than if all were used.
-        count = rng.choice((2, 3, 5, len(self._kinds) - 1))
-        self._kinds = [*rng.sample(self._kinds[:-1], count), self._kinds[-1]]
+        *kinds, mending = self._kinds
+        if names is None:
+            #: A seed uses a few kinds of faults, so each occurs more often than if all were used.
+            kinds = rng.sample(kinds, rng.choice((2, 3, 5, len(kinds))))
+        else:
+            kinds = [kind for name, kind in zip(KINDS, kinds, strict=True) if name in names]
+        self._kinds = [*kinds, mending]
 
     async def run(self, duration_s: float) -> None:
         loop, rng = asyncio.get_running_loop(), self._rng
@@ -89,6 +114,7 @@ class FaultInjector:
         self._crash(self._rng.choice(self._node_ids), power=False)
 
     def _kill_all(self) -> None:
+        self.counts["kill all"] += not self._somebody_has_lost
         for node_id in self._node_ids:
             self._crash(node_id, power=False)
 
@@ -119,6 +145,7 @@ class FaultInjector:
 
     def _crash(self, node_id: int, *, power: bool) -> None:
         if self._cluster.nodes[node_id].is_running and not self._somebody_has_lost:
+            self.counts["power loss" if power else "kill"] += 1
             self._cluster.crash(node_id, power=power)
             down_s = self._rng.choice((0.05, 0.5, 3.0, 12.0)) * self._rng.uniform(0.5, 1.5)
             self._start_in(down_s, node_id)
@@ -131,9 +158,11 @@ class FaultInjector:
             self._start_in(self._rng.uniform(0.1, 5), node_id)
 
         if self._cluster.serves(node_id) and not self._somebody_has_lost:
+            self.counts["stop"] += 1
             self._stopping.append(asyncio.get_running_loop().create_task(stop()))
 
     def _jump(self) -> None:
+        self.counts["clock jump"] += 1
         node = self._cluster.nodes[self._rng.choice(self._node_ids)]
         node.skew_s = self._rng.choice((-1, 1)) * self._rng.choice(_SKEWS_S)
         self._say(f"the clock of {node.name} is off by {node.skew_s:+.1f} s")
@@ -141,6 +170,7 @@ class FaultInjector:
     # ---- links
 
     def _isolate(self) -> None:
+        self.counts["isolate"] += 1
         node_id = self._rng.choice(self._node_ids)
         others = [f"n{other}" for other in self._node_ids if other != node_id]
         if self._rng.random() < 0.5:
@@ -153,26 +183,31 @@ class FaultInjector:
         return self._rng.choice([*permutations(names, 2), *((name, OUTSIDE) for name in names)])
 
     def _cut_one_way(self) -> None:
+        self.counts["cut one way"] += 1
         link = self._link()
         self._say(f"{link} is cut")
         self._network.cut(*link)
 
     def _cut_pair(self) -> None:
+        self.counts["cut pair"] += 1
         one, other = self._link()
         self._say(f"{one} and {other} are cut off from each other")
         self._network.isolate(one, [other])
 
     def _slow_down(self) -> None:
+        self.counts["slow link"] += 1
         link, latency_s = self._link(), self._rng.choice(_SLOW_S)
         self._say(f"{link} takes {latency_s}")
         self._network.slow_down(*link, latency_s)
 
     def _loosen(self) -> None:
+        self.counts["lossy link"] += 1
         link, likelihood = self._link(), self._rng.choice(_LOOSE)
         self._say(f"{link} loses connections with probability {likelihood}")
         self._network.loosen(*link, likelihood)
 
     def _reset(self) -> None:
+        self.counts["reset"] += 1
         one, other = self._link()
         self._say(f"connections of {one} and {other} are reset")
         self._network.reset(one, other)

@@ -50,15 +50,20 @@ _CHOICES = {
 
 
 class SimulatedCluster:
-    """The cluster. `nodes` by id. The code that ends a process also restarts it."""
+    """The cluster. `nodes` by id. The code that ends a process also restarts it.
 
-    def __init__(self, simulation: Simulation, trace: Trace, rng: Random) -> None:
+    `properties` replace those that `rng` draws.
+    """
+
+    def __init__(
+        self, simulation: Simulation, trace: Trace, rng: Random, properties: Mapping[str, str] | None = None
+    ) -> None:
         self.simulation = simulation
         self.trace = trace
         #: The voters are named by the log (KIP-853) or by the configuration.
         self._voters_in_log = rng.random() < 0.5
         self._directory_ids = {node_id: rng.randbytes(16) for node_id in VOTER_IDS}
-        chosen = {key: rng.choice(values) for key, values in _CHOICES.items()}
+        chosen = {**{key: rng.choice(values) for key, values in _CHOICES.items()}, **(properties or {})}
         self.node_ids = VOTER_IDS if rng.random() < 0.6 else (*VOTER_IDS, OBSERVER_ID)
         self.nodes = {node_id: self._node(node_id, chosen) for node_id in self.node_ids}
         self.bootstrap = [("127.0.0.1", 9090 + node_id) for node_id in self.node_ids]

@@ -1,0 +1,78 @@
+"""aiokafka as a client of a workload, on the loop in simulated time. Half of its ends are crashes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Coroutine
+from random import Random
+from typing import Any, TypeVar
+
+from aiokafka.cluster import ClusterMetadata
+from odradek.testing.simulation.incarnations import OUTSIDE, OWNER, Incarnation
+from odradek.testing.simulation.loop import VirtualLoop
+
+from compat_tests.histories.aiokafka_client import AiokafkaClient, Runner
+from compat_tests.histories.client import OPERATION_S
+from tests.simulated.blocking import wait_for
+
+T = TypeVar("T")
+_CRASH_SHARE = 0.5
+#: Settings that a client draws: with long ones, an hour without work has few requests.
+_CHOICES = {
+    "fetch_max_wait_ms": (50, 1_000, 8_000),
+    "session_timeout_ms": (6_000, 30_000),
+    "heartbeat_interval_ms": (1_500, 3_000),
+}
+_METADATA_AGES_MS = (5_000, 300_000)
+
+
+def brokers_in_order(cluster: ClusterMetadata) -> list[object]:
+    """Replaces a method of aiokafka that returns a set, whose order the address of None decides before Python 3.12."""
+    return list((cluster._brokers or cluster._bootstrap_brokers).values())
+
+
+class SimulatedRunner(Runner):
+    """Runs coroutines as a program outside of all nodes, which can crash."""
+
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, VirtualLoop)
+        self.rng = Random(loop.rng.random())
+        self._loop = loop
+        self._life = Incarnation(OUTSIDE)
+        self._context = contextvars.copy_context()
+        self._context.run(OWNER.set, self._life)
+
+    @property
+    def is_alive(self) -> bool:
+        return self._life.is_alive
+
+    def result(self, work: Coroutine[Any, Any, T]) -> T:
+        return wait_for(self._within_time(self._loop.create_task(work, context=self._context)))
+
+    async def _within_time(self, task: asyncio.Task[T]) -> T:
+        return await asyncio.wait_for(task, OPERATION_S)
+
+    def close(self) -> None:
+        self._life.is_alive = False
+        self._loop.network.ended(self._life)
+
+
+class SimulatedAiokafka(AiokafkaClient):
+    def _make_runner(self) -> Runner:
+        runner = SimulatedRunner()
+        self._crashes = runner.rng.random() < _CRASH_SHARE
+        self._settings["metadata_max_age_ms"] = runner.rng.choice(_METADATA_AGES_MS)
+        for name, values in _CHOICES.items():
+            self._reader_settings[name] = runner.rng.choice(values)
+        return runner
+
+    def close(self) -> None:
+        if not self._crashes:
+            super().close()
+            return
+        for one in (self._consumer, self._producer):
+            if one is not None:
+                one._closed = True  # or its end, whenever Python frees it, is logged as a mistake
+        self._runner.close()
