@@ -8,6 +8,7 @@ has the same result for any division of the records into commits, as long as no 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -70,12 +71,6 @@ class Changes:
         chosen = pa.array(places)
         return Changes(self.rows.take(chosen), self.keys.take(chosen), self.is_delete[places])
 
-    def and_then(self, others: Changes) -> Changes:
-        """The last changes of both, which have the same columns."""
-        rows = pa.concat_tables([self.rows, others.rows])
-        keys = pa.concat_arrays([self.keys, others.keys])
-        return Changes(rows, keys, np.concatenate([self.is_delete, others.is_delete])).last()
-
     def last(self) -> Changes:
         """The last change of each key in each partition, with the newest timestamp of the key there."""
         if not len(self):
@@ -100,6 +95,15 @@ class Changes:
         stamps = pa.array(newest, pa.int64(), mask=newest == _NO_TIMESTAMP).cast(NEWEST.type)
         number = self.rows.schema.get_field_index(NEWEST.name)
         return Changes(self.rows.set_column(number, NEWEST, stamps), self.keys, self.is_delete)
+
+
+def last_of(parts: Sequence[Changes]) -> Changes:
+    """The last changes of all parts, one at least, which have the same columns."""
+    if len(parts) == 1:
+        return parts[0]
+    rows = pa.concat_tables([one.rows for one in parts])
+    keys = pa.concat_arrays([one.keys for one in parts])
+    return Changes(rows, keys, np.concatenate([one.is_delete for one in parts])).last()
 
 
 class StoredVersions:

@@ -19,7 +19,7 @@ from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table as StoredTable
 
 from ..admin.table_owner import Owner
-from .changes import NEWEST, Changes
+from .changes import NEWEST, Changes, last_of
 from .data_files import commit_replacement
 from .iceberg import DEFAULT_NAMESPACE, OFFSETS, IcebergTable, arrow_schema, covered_of
 from .key_columns import VALUE, column_type
@@ -55,7 +55,7 @@ class KeyedTable(IcebergTable):
         self._records = KeyedRecords(keyed, owner.topic)
         self.rules = self._records
         self._index = KeyIndex(keyed.key)
-        self._pending: Changes | None = None
+        self._pending: list[Changes] = []
         #: The files after the next commit; None where no change has come since the last one.
         self._changed: KeyedFiles | None = None
         self.most_pending_bytes = _MOST_PENDING_BYTES
@@ -134,16 +134,19 @@ class KeyedTable(IcebergTable):
         if dead_letter_records.num_rows:
             self.create_dead_letter_table()
             self.add([], self.file_writer().dead_letter_records(dead_letter_records))
-        changes = self._records.changes(rows)
-        self._pending = changes if self._pending is None else self._pending.and_then(changes)
-        if self._pending.nbytes >= self.most_pending_bytes:
+        self._pending.append(self._records.changes(rows))
+        if sum(one.nbytes for one in self._pending) < self.most_pending_bytes:
+            return
+        self._pending = [last_of(self._pending)]
+        if self._pending[0].nbytes * 2 >= self.most_pending_bytes:  # few records have the key of another one
             self._apply()
 
     def _apply(self) -> None:
         """Takes the changes in memory into files. Raises TableChanged where another process has committed offsets."""
-        pending, self._pending = self._pending, None
-        if pending is None or not len(pending):
+        if not self._pending:
             return
+        pending = last_of(self._pending)
+        self._pending = []
         assert self._table is not None
         if self._changed is None:
             self._table.refresh()
@@ -173,4 +176,4 @@ class KeyedTable(IcebergTable):
         super().abandon()
 
     def _forget_changes(self) -> None:
-        self._pending, self._changed = None, None
+        self._pending, self._changed = [], None
