@@ -24,7 +24,7 @@ from ..client.user_errors import UserError
 from .archiver import Archiver
 from .followed_topic import FollowedTopic, in_words_of_configs
 from .iceberg import IcebergTable
-from .store import Table
+from .store import ArchiveError, Table
 from .table_options import explained, opened_catalog
 from .topic_archive import ArchiveOptions, NotAssigned, TopicArchive
 
@@ -81,7 +81,7 @@ class FollowedTables:
             self._connection.properties,
             (),
             self._open_table,
-            ArchiveOptions(freshness_s=settings.freshness_s, on_note=warn),
+            ArchiveOptions(freshness_s=settings.freshness_s, on_note=warn, table_of=self._table_of),
             on_error=self._show_error,
             open_archive=self._open_archive,
         )
@@ -101,6 +101,12 @@ class FollowedTables:
         if assigned is None:
             raise NotAssigned(f"topic {topic}: another process keeps its table from now on")
         return FollowedTopic.of_configs(topic, assigned.configs)
+
+    def _table_of(self, topic: str) -> str | None:
+        try:
+            return f"{self._settings.namespace}.{self._topic(topic).name}"
+        except ArchiveError:
+            return None
 
     def _open_table(self, owner: Owner) -> Table:
         followed = self._topic(owner.topic)
