@@ -52,13 +52,19 @@ class Settings:
     @classmethod
     def of_line(cls, line: str) -> Settings:
         fields = json.loads(line)
-        paths = [None if fields[name] is None else Path(fields[name]) for name in ("warehouse", "catalog", "client")]
-        return cls(str(fields["bootstrap"]), *paths, str(fields["namespace"]), float(fields["freshness_s"]))
+        return cls(
+            str(fields["bootstrap"]), _path(fields["warehouse"]), _path(fields["catalog"]), _path(fields["client"]),
+            str(fields["namespace"]), float(fields["freshness_s"]),
+        )  # fmt: skip
 
     def client_properties(self) -> dict[str, str]:
         """Raises Misused for a file that cannot be read. Its own `bootstrap.servers` count."""
         own = {} if self.client is None else read_client_properties(self.client)
         return {"bootstrap.servers": self.bootstrap, "client.id": _CLIENT_ID} | own
+
+
+def _path(text: str | None) -> Path | None:
+    return None if text is None else Path(text)
 
 
 class Assigned(NamedTuple):
