@@ -12,10 +12,10 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from .group_offsets import commit
-from .pipeline_progress import PipelineProgress
+from .group_offsets import commit, committed
+from .pipeline_progress import PipelineProgress, newest_progress
 from .places import Place
 from .session import Admin
 
@@ -33,8 +33,11 @@ CLOSE_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
+    """`is_error`: of a pipeline that has no offsets; those of the group stay, and `offsets` are for a group without."""
+
     offsets: Mapping[Place, int]
     progress: PipelineProgress
+    is_error: bool = False
 
 
 class OffsetCommitter:
@@ -66,13 +69,22 @@ class OffsetCommitter:
 
     def commit(self, group: str, offsets: Mapping[Place, int], progress: PipelineProgress) -> None:
         """Has the offsets committed soon, in place of older ones."""
-        if not offsets:
-            return
+        if offsets:
+            self._add(group, _Pending(dict(offsets), progress))
+
+    def commit_error(self, group: str, topic: str, progress: PipelineProgress) -> None:
+        """Has the error of a pipeline committed that failed before it had offsets.
+
+        A group with offsets keeps them, with its last progress; another one gets offset 0 of the topic's partition 0.
+        """
+        self._add(group, _Pending({(topic, 0): 0}, progress, is_error=True))
+
+    def _add(self, group: str, pending: _Pending) -> None:
         with self._changed:
             if self._is_closing:
                 return
             self._forgotten.discard(group)
-            self._pending[group] = _Pending(dict(offsets), progress)
+            self._pending[group] = pending
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="odradek-offsets", daemon=True)
                 self._thread.start()
@@ -158,8 +170,11 @@ class OffsetCommitter:
 
     def _commit(self, group: str, pending: _Pending) -> None:
         try:
-            first = min(pending.offsets)
-            commit(self._connected(), group, pending.offsets, {first: pending.progress.text()})
+            admin = self._connected()
+            offsets, progress = (
+                _beside_group(admin, group, pending) if pending.is_error else (pending.offsets, pending.progress)
+            )
+            commit(admin, group, offsets, {min(offsets): progress.text()})
         except Exception as error:  # whatever it is, the pipeline continues
             self._note_failure(group, pending, error)
         else:
@@ -193,3 +208,11 @@ class OffsetCommitter:
             self._stack.close()
         except Exception as error:
             _logger.debug("the connection for commits did not close: %s", error)
+
+
+def _beside_group(admin: Admin, group: str, pending: _Pending) -> tuple[Mapping[Place, int], PipelineProgress]:
+    """The offsets that a group has, and its progress with the error; those of `pending` where it has none."""
+    found = committed(admin, group)
+    last = newest_progress(one.metadata for one in found.values())
+    progress = pending.progress if last is None else replace(last, error=pending.progress.error)
+    return {place: one.offset for place, one in found.items()} or pending.offsets, progress

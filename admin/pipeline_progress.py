@@ -32,10 +32,10 @@ class PipelineKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PipelineProgress:
-    """`at_ms`: when the last batch was done. `batch`: its number, -1 where it is not known. `rows_per_s`: of that batch.
+    """`at_ms`: when the last batch was done, 0 before the first. `batch`: its number, -1 where it is not known.
 
-    `dead_letters`: records that were set aside since the process began. `error`: why the pipeline stands, "" where it does
-    not.
+    `rows_per_s`: of that batch. `dead_letters`: records that were set aside since the process began. `error`: why the
+    pipeline stands, "" where it does not.
     """
 
     kind: PipelineKind

@@ -72,7 +72,9 @@ class Archiver:
         #: Whether a login has succeeded.
         self._has_connected = False
         self._is_stopped = False
-        self._commits = ProgressCommits(self._client, self._options.commit_group, self._options.on_note)
+        self._commits = ProgressCommits(
+            self._client, self._options.commit_group, self._options.on_note, self._options.table_of
+        )
 
     def stop(self) -> None:
         """Ends `run` after the commit in progress."""

@@ -68,8 +68,8 @@ def _status(admin: Admin, topic: Topic, configs: Mapping[str, str], namespace: s
     if progress is None:
         return FollowedStatus(topic.name, table, broker, WAITING, None, None, "")
     lag = sum_of(one.lag for one in lags(admin, {group: "classic"}).get(group, []) if one.topic == topic.name)
-    error = in_words_of_configs(progress.error, topic.name)
-    return FollowedStatus(topic.name, table, broker, _state(progress, lag), lag, progress.at_ms, error)
+    reason = in_words_of_configs(progress.error, topic.name)
+    return FollowedStatus(topic.name, table, broker, _state(progress, lag), lag, progress.at_ms or None, reason)
 
 
 def _state(progress: PipelineProgress, lag: int | None) -> str:

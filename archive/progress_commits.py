@@ -16,12 +16,21 @@ from ..cli.client.committer import new_committer
 
 
 class ProgressCommits:
-    """`group`: that of all tables; None for one of each table, NO_GROUP for no commits."""
+    """`group`: that of all tables; None for one of each table, NO_GROUP for no commits. `table_of`: the name of a topic's
+    table before it is open, for its errors; None where it is not known.
+    """
 
-    def __init__(self, client: Mapping[str, str], group: str | None, on_error: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        client: Mapping[str, str],
+        group: str | None,
+        on_error: Callable[[str], None],
+        table_of: Callable[[str], str | None] = lambda topic: None,
+    ) -> None:
         self._client = client
         self._group = group
         self._on_error = on_error
+        self._table_of = table_of
         self._committer: OffsetCommitter | None = None
         self._offsets: dict[str, dict[Place, int]] = {}
         #: The group and the last progress of each topic.
@@ -47,12 +56,18 @@ class ProgressCommits:
         self._commit(group, progress)
 
     def fail(self, topic: str, error: str) -> None:
-        """Has the last offsets of a topic's table committed again with the error of a turn."""
+        """Has the last offsets of a topic's table committed again with the error of a turn; those of its group where the
+        table has not been read yet.
+        """
         group, last = self._last.get(topic, ("", None))
         if last is not None and last.error != error:
             progress = replace(last, error=error)
             self._last[topic] = group, progress
             self._commit(group, progress)
+        table = self._table_of(topic) if last is None else None
+        if table is not None:
+            progress = PipelineProgress(PipelineKind.archive, table, 0, error=error)
+            self._open_committer().commit_error(ARCHIVE_GROUPS + table, topic, progress)
 
     def forget(self, topic: str) -> None:
         """Ends the commits of a topic's table: another process has them from now on."""
@@ -64,9 +79,12 @@ class ProgressCommits:
             self._committer.forget(group)
 
     def _commit(self, group: str, progress: PipelineProgress) -> None:
+        self._open_committer().commit(group, self._offsets[group], progress)
+
+    def _open_committer(self) -> OffsetCommitter:
         if self._committer is None:
             self._committer = new_committer(self._client, self._on_error)
-        self._committer.commit(group, self._offsets[group], progress)
+        return self._committer
 
     def close(self) -> None:
         """Waits some seconds for the last commits."""

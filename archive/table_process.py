@@ -24,7 +24,7 @@ from ..client.user_errors import UserError
 from .archiver import Archiver
 from .followed_topic import FollowedTopic, in_words_of_configs
 from .iceberg import IcebergTable
-from .store import Table
+from .store import ArchiveError, Table
 from .table_options import explained, opened_catalog
 from .topic_archive import ArchiveOptions, NotAssigned, TopicArchive
 
@@ -52,13 +52,19 @@ class Settings:
     @classmethod
     def of_line(cls, line: str) -> Settings:
         fields = json.loads(line)
-        paths = [None if fields[name] is None else Path(fields[name]) for name in ("warehouse", "catalog", "client")]
-        return cls(str(fields["bootstrap"]), *paths, str(fields["namespace"]), float(fields["freshness_s"]))
+        return cls(
+            str(fields["bootstrap"]), _path(fields["warehouse"]), _path(fields["catalog"]), _path(fields["client"]),
+            str(fields["namespace"]), float(fields["freshness_s"]),
+        )  # fmt: skip
 
     def client_properties(self) -> dict[str, str]:
         """Raises Misused for a file that cannot be read. Its own `bootstrap.servers` count."""
         own = {} if self.client is None else read_client_properties(self.client)
         return {"bootstrap.servers": self.bootstrap, "client.id": _CLIENT_ID} | own
+
+
+def _path(text: str | None) -> Path | None:
+    return None if text is None else Path(text)
 
 
 class Assigned(NamedTuple):
@@ -81,7 +87,7 @@ class FollowedTables:
             self._connection.properties,
             (),
             self._open_table,
-            ArchiveOptions(freshness_s=settings.freshness_s, on_note=warn),
+            ArchiveOptions(freshness_s=settings.freshness_s, on_note=warn, table_of=self._table_of),
             on_error=self._show_error,
             open_archive=self._open_archive,
         )
@@ -101,6 +107,12 @@ class FollowedTables:
         if assigned is None:
             raise NotAssigned(f"topic {topic}: another process keeps its table from now on")
         return FollowedTopic.of_configs(topic, assigned.configs)
+
+    def _table_of(self, topic: str) -> str | None:
+        try:
+            return f"{self._settings.namespace}.{self._topic(topic).name}"
+        except ArchiveError:
+            return None
 
     def _open_table(self, owner: Owner) -> Table:
         followed = self._topic(owner.topic)

@@ -59,7 +59,8 @@ class ArchiveOptions:
     `commit_group`: gets the offsets of the tables, for tools that show lag; None: one of each table, `none`: no commits.
     `rebuild`: the first commit makes the table anew from the log, with the types of now. `times`: what typed columns have of
     times that not all engines have. `on_note`: shows a line, such as the types that were inferred. `is_assigned`: returns
-    whether the table is still this process's; a turn ends without a commit where it is not.
+    whether the table is still this process's; a turn ends without a commit where it is not. `table_of`: returns the name
+    of a topic's table before it is open, so that the group of the table has the errors from the first turn on.
     """
 
     values: ValueSchema | None = None
@@ -73,6 +74,7 @@ class ArchiveOptions:
     commit_group: str | None = None
     on_note: Callable[[str], None] = _logger.info
     is_assigned: Callable[[], bool] = lambda: True
+    table_of: Callable[[str], str | None] = lambda topic: None
 
 
 @dataclass

@@ -158,7 +158,10 @@ class Cluster:
             self._leaders.clear()
 
     def _fetched(self, split: Split, offset: int, most_bytes: int) -> PartitionData:
-        leader, topic_id = self._leaders.get((split.topic, split.partition)) or self._leader(split)
+        known = self._leaders.get((split.topic, split.partition))
+        if known is None or split.topic_id not in (None, known[1]):  # the topic was created again
+            known = self._leader(split)
+        leader, topic_id = known
         if leader < 0:
             return PartitionData(split.partition, ErrorCode.LEADER_NOT_AVAILABLE)
         partition = FetchPartition(partition=split.partition, fetch_offset=offset, partition_max_bytes=most_bytes)

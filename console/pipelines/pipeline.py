@@ -68,7 +68,7 @@ class Pipeline:
         state, tone = ("failed", "bad") if progress.error else (self.state, self.tone)
         return replace(
             self, state=state, tone=tone, group=group, batch=progress.batch, dead_letters=progress.dead_letters,
-            error=progress.error, progress_ms=progress.at_ms if self.progress_ms is None else self.progress_ms,
+            error=progress.error, progress_ms=self.progress_ms or progress.at_ms or None,
         )  # fmt: skip
 
     def beside(self, of_group: Pipeline) -> Pipeline:

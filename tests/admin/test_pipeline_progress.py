@@ -132,6 +132,19 @@ def test_forgotten_group_is_not_committed_again(broker: odradek.Broker, monkeypa
     assert offsets_of(broker, "moved")["orders", 0].offset == 7
 
 
+def test_error_before_the_first_offsets_leaves_those_of_the_group(broker: odradek.Broker) -> None:
+    made = committer_of(broker, [])
+    failed = at(0, error="no table")
+    made.commit_error("new", "orders", failed)
+    made.flush(30)
+    assert offsets_of(broker, "new") == {("orders", 0): Committed(0, failed.text())}
+    made.commit("new", {("orders", 0): 3}, at(7))
+    made.flush(30)
+    made.commit_error("new", "orders", failed)
+    made.close(30)
+    assert offsets_of(broker, "new") == {("orders", 0): Committed(3, at(7, error="no table").text())}
+
+
 def test_group_with_members_keeps_its_offsets_and_the_error_is_shown_once(broker: odradek.Broker) -> None:
     consumer = Consumer(
         {"bootstrap.servers": broker.bootstrap_servers, "group.id": "mine", "auto.offset.reset": "earliest"}

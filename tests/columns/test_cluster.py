@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import pickle
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ from odradek.columns import (
     scan,
 )
 from odradek.columns.cluster import Cluster
+from odradek.columns.readers import open_split
 from odradek.columns.split_reader import ReadOptions
 from odradek.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntryDataRequest, OpData
 from odradek.protocol.messages.fetch import PartitionData
@@ -142,6 +144,19 @@ def test_records_deleted_since_the_plan_are_named(world: World) -> None:
     assert [(one.first_offset, one.next_offset) for one in skipping.unread] == [(0, 201)]
     again = scan("removed", bootstrap_servers=world.broker.bootstrap_servers)
     assert again.offsets == {0: (201, 300)} and again.count() == 99
+
+
+def test_topic_that_is_created_again_is_read_by_its_new_id(world: World) -> None:
+    address = world.broker.bootstrap_servers
+    with contextlib.closing(Cluster({"bootstrap.servers": address})) as cluster:
+        for seed, count in ((1, 30), (2, 20)):
+            world.create("again")
+            world.fill("again", count, seed)
+            (split,) = fetched(scan("again", bootstrap_servers=address)).splits
+            rows = sum(batch.num_rows for batch in open_split(split, ReadOptions(SCHEMA.names), cluster))
+            assert rows == count
+            with contextlib.closing(KafkaAdminClient(bootstrap_servers=address)) as admin:
+                admin.delete_topics(["again"])
 
 
 def test_newest_records_come_through_the_broker(world: World) -> None:
