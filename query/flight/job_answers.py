@@ -66,8 +66,10 @@ def _rows(task: Rows, job: Job, sources: OpenSources) -> Iterator[pa.Buffer]:
         lock(database, {name: sources.table(name) for name in topics_of(database, task.sql)})
         try:
             yield from _messages(*_result(database, task))
-        except duckdb.ProgrammingError as error:  # such as a column that there is not
-            raise Misused(str(error)) from None
+        except duckdb.ProgrammingError as error:
+            if sources.failure is not None:
+                raise
+            raise Misused(str(error)) from None  # such as a column that there is not
         except (duckdb.OutOfMemoryException, MemoryError):
             raise UserError(job.limits.memory_words) from None
 

@@ -20,10 +20,17 @@ from .job_process import run_job
 BEGIN = b"J"
 #: What jobs import when they need it. Tables need PyIceberg, which may be missing.
 _LATER = (
+    "odradek.client.any_broker",
+    "odradek.client.cluster",
+    "odradek.client.port_security",
+    "odradek.client.sasl",
     "odradek.columns.typed_rows",
     "odradek.columns.value_decoders",
     "odradek.query.tables",
+    "odradek.archive.table_options",
+    "pyiceberg.avro.decoder_fast",
     "pyiceberg.catalog.sql",
+    "sqlalchemy.dialects.sqlite",
 )
 
 

@@ -175,7 +175,8 @@ def _basic(authorization: str) -> tuple[str, str]:
     if len(text) > _MOST_HEADER:
         raise NotLoggedIn("the name and the password are too long")
     try:
-        user, colon, password = base64.b64decode(text, validate=True).decode().partition(":")
+        padded = text.rstrip("=") + "=" * (-len(text.rstrip("=")) % 4)  # clients in Go leave the padding out
+        user, colon, password = base64.b64decode(padded, validate=True).decode().partition(":")
     except (binascii.Error, UnicodeDecodeError):
         user = colon = password = ""
     if not colon or not user:
