@@ -14,7 +14,7 @@ from pathlib import Path
 import odradek
 import pyarrow.parquet as pq
 import pytest
-from topics import read_topic
+from topics import ensure_topic, read_topic
 
 from spark_examples.tests.programs import EXAMPLES, run_program
 from spark_examples.tests.quick_jvm import QUICK_SPARK
@@ -70,6 +70,7 @@ def test_pipeline_reads_and_writes_topics_and_tables_and_continues(broker: odrad
     spec.write_text(text.replace("/tmp/order-totals/progress", str(tmp_path / "progress")), encoding="utf-8")
     given = ("--bootstrap", broker.bootstrap_servers)
     run_program("generate_orders.py", *given, "--events", "2000")
+    ensure_topic(broker.bootstrap_servers, "large-orders", 1)
     pipelines(project, "run")
     check(project, broker, 2_000)
     run_program("generate_orders.py", *given, "--events", "3000", "--skip", "2000")
