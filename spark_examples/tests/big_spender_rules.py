@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from pyspark.sql import Row
-from pyspark.sql.streaming.tws_tester import TwsTester  # type: ignore[import-not-found]  # PySpark 4.2
+from pyspark.sql.streaming.tws_tester import TwsTester
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
