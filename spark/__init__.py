@@ -4,7 +4,7 @@
 | module | purpose |
 |---|---|
 | `source.py` | the data source with its readers; `read`: topics as a DataFrame, planned by the calling process |
-| `rejected_stream.py` | the reader of a stream with wrong options, which says so in one line |
+| `rejected_stream.py` | the reader of a stream with wrong options, whose error has one line |
 | `planning.py` | partitions and offsets of a query, and ranges that one task reads |
 | `latest.py` | `LatestTable`: merges of compacted topics into Iceberg tables, the latest record of each key |
 | `conditions.py` | conditions of a query: what no row of the result is in is not read |

@@ -1,4 +1,4 @@
-"""A stream whose options or schema are wrong: its reader, which says so when Spark first asks for an offset.
+"""The reader of a stream whose options or schema are wrong: it raises when Spark first requests an offset.
 
 Spark up to 4.2 calls `stop` of a reader that it could not make, so an error of `streamReader` ends in an `UnboundLocalError`
 of Spark's own. An error of the first offset ends in its own line.

@@ -30,7 +30,7 @@ class BigSpenders(StatefulProcessor):
         self._orders = handle.getMapState("orders", "order_id string", "amount_cents long")
         self._total = handle.getValueState("total", "amount_cents long, is_named boolean")
 
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: object) -> Iterator[Row]:
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: object) -> Iterator[Row]:
         amount_cents, is_named = self._total.get() if self._total.exists() else (0, False)
         for row in rows:
             if not self._orders.containsKey((row.order_id,)):

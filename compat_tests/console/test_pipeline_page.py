@@ -26,7 +26,7 @@ def broker() -> Iterator[odradek.Broker]:
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("tables")
+    return tmp_path_factory.mktemp("page") / "tables"
 
 
 @pytest.fixture
@@ -38,8 +38,16 @@ def archive(broker: odradek.Broker, tables: Path) -> None:
 
 
 @pytest.fixture
-def pages(archive: None, driver: object, broker: odradek.Broker, tables: Path, tmp_path: Path) -> Iterator[Browser]:
-    console = ConsoleProcess(broker.bootstrap_servers, tmp_path, "--warehouse", str(tables))
+def pages(
+    archive: None,
+    driver: object,
+    broker: odradek.Broker,
+    tables: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Browser]:
+    monkeypatch.chdir(tables.parent)  # the picture shows the folder as the console has it
+    console = ConsoleProcess(broker.bootstrap_servers, tmp_path, "--warehouse", tables.name)
     made = Browser(driver, console.address)  # type: ignore[arg-type]
     made.size(1100, 760)
     made.scheme("light")

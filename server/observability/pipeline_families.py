@@ -45,7 +45,7 @@ def _families(progress: list[tuple[str, PipelineProgress]]) -> list[Metric]:
     last = GaugeMetricFamily("odradek_pipeline_progress_timestamp_seconds", words, labels=_LABELS)
     words = "1 for a pipeline whose last attempt failed; 0 for the others."
     failed = GaugeMetricFamily("odradek_pipeline_failed", words, labels=_LABELS)
-    words = "Records that a pipeline has set aside as dead letters since its process began."
+    words = "Dead-letter records of a pipeline since its process began."
     dead_letters = CounterMetricFamily("odradek_pipeline_dead_letters", words, labels=_LABELS)
     words = "Records per second of a pipeline's last batch."
     rate = GaugeMetricFamily("odradek_pipeline_rows_per_second", words, labels=_LABELS)

@@ -16,7 +16,7 @@ from spark_examples.tests.programs import ORDERS
 from tests.docs.pages import ROOT
 from tests.installing import install
 
-#: It has the tester without Spark's jars: 3 MB.
+#: PySpark's client has the tester without Spark's jars: 3 MB.
 CLIENT = "pyspark-client==4.2.0"
 RULES = Path(__file__).with_name("big_spender_rules.py")
 LIMIT_CENTS = 500_000

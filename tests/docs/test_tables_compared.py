@@ -11,7 +11,7 @@ import pytest
 from tests.docs.pages import DOCS
 
 PAGE = DOCS / "specialists" / "tables-compared.md"
-#: Its first column is the feature, its second one is Odradek.
+#: The first column is the feature, the second one is Odradek.
 COLUMNS = 7
 _YES = re.compile(r"^\[yes\]\(([^)]+\.py)\) `(test_\w+)`$")
 _OTHER = re.compile(r"^(\[[^\]]+\]\[([\w-]+)\])?$")
