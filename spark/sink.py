@@ -28,7 +28,7 @@ from .options import InvalidOptions
 from .sink_input import Input, batches_of
 from .sink_options import SinkOptions
 from .sink_values import TypedColumns, fields_of_value
-from .worker_process import runs
+from .worker_process import lower_cost_of_reuse, runs
 
 try:
     from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter
@@ -89,6 +89,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return Written(attempt, query, short_run, rows)
 
     def commit(self, messages: Messages, batchId: int) -> None:
+        lower_cost_of_reuse()
         batch = _batch(messages, batchId)
         if batch is None:
             return
@@ -127,6 +128,7 @@ class BatchWriter(DataSourceArrowWriter):
         return Written(attempt, rows=rows)
 
     def commit(self, messages: Messages) -> None:
+        lower_cost_of_reuse()
         with Connection(self._options.client).admin() as admin:
             transactions = self._transactions(admin, messages)
             transactions.check()
@@ -169,6 +171,7 @@ def check_rows(schema: StructType, options: SinkOptions) -> None:
 
 def written(batches: Iterator[pa.RecordBatch], options: SinkOptions, name: str, run: str) -> tuple[Attempt | None, int]:
     """Writes the rows of a task. Returns its open transaction, None without a row, and the number of rows."""
+    lower_cost_of_reuse()
     context = TaskContext.get()
     assert context is not None
     attempt = Attempt(context.partitionId(), context.attemptNumber(), -1, -1)
