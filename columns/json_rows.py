@@ -14,13 +14,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from .arrow_kinds import is_list
 from .misfit import Misfit
+
+if TYPE_CHECKING:
+    import msgspec
 
 #: Seconds and days of the years 1 and 9999, those of Python's times.
 _FIRST_S, _LAST_S = -62_135_596_800, 253_402_300_799
@@ -80,7 +83,7 @@ def json_rows(values: pa.Array, name: str, *, is_for_schema: bool) -> list[bytes
 
 
 @cache
-def _encoder() -> Any:
+def _encoder() -> msgspec.json.Encoder:
     import msgspec
 
     return msgspec.json.Encoder(decimal_format="number")
@@ -130,7 +133,7 @@ def _type_in_utc(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def _with_texts(value: Any) -> Any:
+def _with_texts(value: object) -> object:
     """A value with texts in place of numbers that JSON has not."""
     if isinstance(value, float) and not math.isfinite(value):
         return _NOT_FINITE.get(value, "NaN")
@@ -139,15 +142,13 @@ def _with_texts(value: Any) -> Any:
     return [_with_texts(one) for one in value] if isinstance(value, list) else value
 
 
-def _without_nulls(value: Any, kind: pa.DataType) -> Any:
+def _without_nulls(value: object, kind: pa.DataType) -> object:
     """A value without fields that are null. Maps and lists keep theirs."""
-    if value is None:
-        return None
-    if pa.types.is_struct(kind):
-        fields = ((field.name, _without_nulls(value[field.name], field.type)) for field in kind)
-        return {name: one for name, one in fields if one is not None}
-    if is_list(kind):
+    if isinstance(value, list):
         return [_without_nulls(one, kind.value_type) for one in value]
+    if not isinstance(value, dict):
+        return value
     if pa.types.is_map(kind):
         return {key: _without_nulls(one, kind.item_type) for key, one in value.items()}
-    return value
+    fields = ((field.name, _without_nulls(value[field.name], field.type)) for field in kind)
+    return {name: one for name, one in fields if one is not None}

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import pyarrow as pa
 
@@ -33,7 +32,7 @@ def check_json_schema(kind: pa.DataType, text: str, name: str) -> None:
     _check(kind, schema, name)
 
 
-def _check(kind: pa.DataType, schema: Any, name: str) -> None:
+def _check(kind: pa.DataType, schema: object, name: str) -> None:
     if not isinstance(schema, dict) or pa.types.is_null(kind):
         return
     kinds = schema.get("type")
@@ -50,7 +49,7 @@ def _is_shown_as_text(kind: pa.DataType) -> bool:
     return not is_number(kind) and not pa.types.is_boolean(kind) and not pa.types.is_nested(kind)
 
 
-def _check_object(kind: pa.DataType, schema: dict[str, Any], name: str) -> None:
+def _check_object(kind: pa.DataType, schema: dict[str, object], name: str) -> None:
     properties = schema.get("properties")
     properties = properties if isinstance(properties, dict) else {}
     for column in kind:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -21,6 +21,7 @@ from .json_rows import check_json_type, json_rows
 from .json_schema_fit import check_json_schema
 from .misfit import Misfit
 from .protobuf_fit import check_protobuf
+from .protobuf_well_known import Descriptor
 
 if TYPE_CHECKING:
     from ..records.content_encoder import Encode
@@ -105,7 +106,7 @@ def _check_protobuf(kind: pa.DataType, schema: Schema, encoder: ValueEncoder) ->
 
 
 @lru_cache(_MOST_KEPT)
-def _kept_message(text: str, references: tuple[tuple[str, str], ...], message: str | None) -> Any:
+def _kept_message(text: str, references: tuple[tuple[str, str], ...], message: str | None) -> Descriptor:
     from ..records.protobuf_decoding import message_of_schema
 
     return message_of_schema(Schema(_KINDS["protobuf"], text, dict(references)), message)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TypeAlias
+from datetime import datetime
+from typing import TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import Row
@@ -47,16 +48,17 @@ def _has_moments(kind: pa.DataType) -> bool:
     return any(_has_moments(kind.field(at).type) for at in range(kind.num_fields))
 
 
-def _with_zones(value: Any, kind: pa.DataType) -> Any:
+def _with_zones(value: object, kind: pa.DataType) -> object:
     """A value whose timestamps have their zone: a row has the local time of this process without it, which Arrow would take
     for UTC.
     """
     if value is None or not _has_moments(kind):
         return value
-    if pa.types.is_timestamp(kind):
+    if isinstance(value, datetime):
         return value.astimezone()
+    if isinstance(value, list):
+        return [_with_zones(one, kind.value_type) for one in value]
+    assert isinstance(value, dict), value
     if pa.types.is_struct(kind):
         return {field.name: _with_zones(value[field.name], field.type) for field in kind}
-    if pa.types.is_map(kind):
-        return {_with_zones(key, kind.key_type): _with_zones(one, kind.item_type) for key, one in value.items()}
-    return [_with_zones(one, kind.value_type) for one in value]
+    return {_with_zones(key, kind.key_type): _with_zones(one, kind.item_type) for key, one in value.items()}

@@ -115,6 +115,7 @@ def test_stream_of_typed_columns_is_read_back_by_the_source(
     copy_all(writer.options(valueFormat="avro", schemaRegistry=url))
     source = spark.read.format("odradek").option("kafka.bootstrap.servers", broker.bootstrap_servers)
     source = source.options(subscribe="typed", valueFormat="avro", schemaRegistry=url)
+    source = source.schema("key binary, value struct<number: bigint, at: timestamp, tags: array<string>>")
     found = source.load().selectExpr(
         "cast(key AS string) AS key", "value.number AS number", "unix_millis(value.at) AS at", "value.tags AS tags"
     )

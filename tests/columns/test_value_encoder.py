@@ -23,6 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from odradek.archive.conforming import conformed
 from odradek.columns import ValueSchema
+from odradek.columns.decoder import Decoder
 from odradek.columns.misfit import Misfit
 from odradek.columns.value_decoders import decoder_of
 from odradek.columns.value_encoder import ValueEncoder
@@ -163,6 +164,21 @@ def _by_confluent(form: str, client: SchemaRegistryClient) -> Callable[[bytes], 
     return lambda value: _of_message(messages(value, CONTEXT))
 
 
+@pytest.fixture(scope="module")
+def deserializers(encoders: dict[str, ValueEncoder], registry: Registered) -> dict[str, Callable[[bytes], Any]]:
+    return {form: _by_confluent(form, registry.client) for form in encoders}
+
+
+@pytest.fixture(scope="module")
+def decoders(encoders: dict[str, ValueEncoder], registry: Registered) -> dict[str, Decoder]:
+    """Those of a scan. JSON has the types of the rows, which its schema does not say."""
+    kept = pa.schema([one for one in kind_of("json") if one.name not in NOT_SCANNED])
+    schemas = {form: ValueSchema(form, registry=registry.url) for form in encoders} | {
+        "json": ValueSchema("json", kept)
+    }
+    return {form: decoder_of(one, form, lambda: pa.array([], pa.binary()), "us") for form, one in schemas.items()}
+
+
 def _of_message(message: Any) -> dict[str, Any]:
     found: dict[str, Any] = dict.fromkeys(COLUMNS)
     for name in COLUMNS:
@@ -210,11 +226,13 @@ def _wanted(form: str, rows: pa.Array) -> list[dict[str, Any] | None]:
 @pytest.mark.parametrize("form", ["json", "avro", "protobuf"])
 @given(data=st.data())
 def test_deserializers_of_confluent_read_the_rows(
-    registry: Registered, encoders: dict[str, ValueEncoder], form: str, data: st.DataObject
+    encoders: dict[str, ValueEncoder],
+    deserializers: dict[str, Callable[[bytes], Any]],
+    form: str,
+    data: st.DataObject,
 ) -> None:
     rows = pa.array(data.draw(rows_of(form)), kind_of(form))
-    read = _by_confluent(form, registry.client)
-    found = [None if one is None else read(one) for one in encoders[form].encode(rows).to_pylist()]
+    found = [None if one is None else deserializers[form](one) for one in encoders[form].encode(rows).to_pylist()]
     wanted = _wanted(form, rows)
     for row in wanted if form == "json" else []:
         if row is not None and row["amount"] is not None:
@@ -225,16 +243,14 @@ def test_deserializers_of_confluent_read_the_rows(
 @pytest.mark.parametrize("form", ["json", "avro", "protobuf"])
 @given(data=st.data())
 def test_scan_reads_the_rows(
-    registry: Registered, encoders: dict[str, ValueEncoder], form: str, data: st.DataObject
+    encoders: dict[str, ValueEncoder], decoders: dict[str, Decoder], form: str, data: st.DataObject
 ) -> None:
-    rows = pa.array(data.draw(rows_of(form)), kind_of(form))
-    encoder, schema = encoders[form], ValueSchema(form, registry=registry.url)
+    rows, encoder = pa.array(data.draw(rows_of(form)), kind_of(form)), encoders[form]
     if form == "json":
-        kept = [one for one in rows.type if one.name not in NOT_SCANNED]
+        encoder, kept = ValueEncoder("json", "value"), [one for one in rows.type if one.name not in NOT_SCANNED]
         columns = [rows.field(one.name) for one in kept]
         rows = pa.StructArray.from_arrays(columns, fields=kept, mask=rows.is_null())
-        encoder, schema = ValueEncoder("json", "value"), ValueSchema("json", pa.schema(kept))
-    decoded = decoder_of(schema, form, lambda: pa.array([], pa.binary()), "us").decode(encoder.encode(rows))
+    decoded = decoders[form].decode(encoder.encode(rows))
     assert not decoded.bad, decoded.reasons
     fitted = conformed(decoded.values, rows.type)
     assert not fitted.bad, fitted.bad
