@@ -28,8 +28,8 @@ from compat_tests.broker_process import BrokerProcess
 from compat_tests.recipes import make_topic
 
 PARTITIONS, CORES = 6, 2
-#: Turns in which the JVM compiles what runs often.
-WARM_UPS = 2
+#: Turns in which the JVM compiles what runs often: that of the connector takes four.
+WARM_UPS = 4
 KINDS = ("odradek", "kafka", "noop", "arrow")
 
 

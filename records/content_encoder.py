@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fastavro.types import Schema as AvroSchema
     from google.protobuf.descriptor import Descriptor
 
+    from .schema_registry import Registered
 
 #: Makes the bytes of a key or value of its text.
 Encode = Callable[[bytes], bytes]
@@ -66,19 +67,28 @@ def _encode_with_schema(coding: Coding, connection: Connection, subject: str) ->
     if coding.schema is not None:
         return _encode_by_file(coding)
     registered = registry_of(coding, connection).latest(subject)
+    if coding.form is Form.avro and registered.schema.kind != "AVRO":
+        raise Misused(f"the registry's schema of {subject} is {registered.schema.kind}, not AVRO")
+    return encode_registered(coding.form, registered, coding.message)
+
+
+def encode_registered(form: Form, registered: Registered, message: str | None = None) -> Encode:
+    """Makes the bytes of JSON text by a schema of a registry, after its id. `form`: avro or protobuf.
+
+    Raises ValueError and Misused for a schema of another kind; what it returns raises ValueError, TypeError and others for a
+    text that does not fit.
+    """
     head = struct.pack(">bI", 0, registered.id)
-    if coding.form is Form.avro:
+    if form is Form.avro:
         from .avro_decoding import parsed_schema
 
-        if registered.schema.kind != "AVRO":
-            raise Misused(f"the registry's schema of {subject} is {registered.schema.kind}, not AVRO")
         write = _encode_avro(parsed_schema(registered.schema))
         return lambda text: head + write(text)
     from .protobuf_decoding import index_path, message_of_schema
 
-    message = message_of_schema(registered.schema, coding.message)
-    head += index_path(message)
-    made = _encode_protobuf(message)
+    found = message_of_schema(registered.schema, message)
+    head += index_path(found)
+    made = _encode_protobuf(found)
     return lambda text: head + made(text)
 
 

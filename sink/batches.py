@@ -155,7 +155,7 @@ class _Payload:
 
     def __init__(self, room: int, base_timestamp: int) -> None:
         # Of a new bytearray each page is written twice, first with zeros.
-        self._whole = memoryview(np.empty(layout.HEADER_BYTES + room, dtype=np.uint8)).cast("B")
+        self._whole = np.empty(layout.HEADER_BYTES + room, dtype=np.uint8).data.cast("B")
         self.out = self._whole[layout.HEADER_BYTES :]
         self.size = self.records = 0
         self.base_timestamp = base_timestamp

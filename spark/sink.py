@@ -27,7 +27,8 @@ from ..sink.transaction import TransactionWriter
 from .options import InvalidOptions
 from .sink_input import Input, batches_of
 from .sink_options import SinkOptions
-from .worker_process import runs
+from .sink_values import TypedColumns, fields_of_value
+from .worker_process import lower_cost_of_reuse, runs
 
 try:
     from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter
@@ -35,6 +36,8 @@ except ImportError:  # Spark 4.0
     DataSourceArrowWriter, DataSourceStreamArrowWriter = DataSourceWriter, DataSourceStreamWriter
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from ..admin.session import Admin
 
 #: The program of Spark's process that commits and aborts.
@@ -64,7 +67,9 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._options = options
         self._schema = schema
         self._done = Ledger()
+        self._typed = TypedColumns()
         if not runs(_COMMITS):  # a commit reads the ledger itself
+            self._typed = TypedColumns.of(options, schema)
             with Connection(options.client).admin() as admin:
                 self._done = self._decisions(admin).finish()
 
@@ -79,10 +84,12 @@ class StreamWriter(DataSourceStreamArrowWriter):
             for _ in iterator:  # Spark waits until its rows are taken
                 pass
             return Written(None, query, short_run)
-        attempt, rows = written(iterator, self._schema, self._options, self._options.ledger, short_run)
+        rows_of_task = map(self._typed.encoded, batches_of(iterator, self._schema))
+        attempt, rows = written(rows_of_task, self._options, self._options.ledger, short_run)
         return Written(attempt, query, short_run, rows)
 
     def commit(self, messages: Messages, batchId: int) -> None:
+        lower_cost_of_reuse()
         batch = _batch(messages, batchId)
         if batch is None:
             return
@@ -112,13 +119,16 @@ class BatchWriter(DataSourceArrowWriter):
         check_rows(schema, options)
         self._options = options
         self._schema = schema
+        self._typed = TypedColumns.of(options, schema)
         self.name = f"odradek-batch-{uuid.uuid4().hex[:16]}"
 
     def write(self, iterator: Iterator[Input]) -> Written:
-        attempt, rows = written(iterator, self._schema, self._options, self.name, "")
+        rows_of_task = map(self._typed.encoded, batches_of(iterator, self._schema))
+        attempt, rows = written(rows_of_task, self._options, self.name, "")
         return Written(attempt, rows=rows)
 
     def commit(self, messages: Messages) -> None:
+        lower_cost_of_reuse()
         with Connection(self._options.client).admin() as admin:
             transactions = self._transactions(admin, messages)
             transactions.check()
@@ -145,11 +155,13 @@ class BatchWriter(DataSourceArrowWriter):
 def check_rows(schema: StructType, options: SinkOptions) -> None:
     """Raises InvalidOptions for columns of which a record cannot be made."""
     names = schema.fieldNames()
-    if VALUE not in names:
+    unknown = fields_of_value(names)
+    has_fields = options.values is not None and bool(unknown)
+    if VALUE not in names and not has_fields:
         raise InvalidOptions("Required attribute 'value' not found")
-    if unknown := [name for name in names if name not in COLUMNS]:
+    if unknown and (VALUE in names or not has_fields):
         raise InvalidOptions(f"a record has no '{unknown[0]}'; the columns of the sink are {', '.join(COLUMNS)}")
-    if twice := [name for name in COLUMNS if names.count(name) > 1]:
+    if twice := [name for name in (*COLUMNS, *unknown) if names.count(name) > 1]:
         raise InvalidOptions(f"there are {names.count(twice[0])} columns '{twice[0]}'; a record has one")
     if "topic" not in names and not options.topic:
         raise InvalidOptions(
@@ -157,10 +169,9 @@ def check_rows(schema: StructType, options: SinkOptions) -> None:
         )
 
 
-def written(
-    iterator: Iterator[Input], schema: StructType, options: SinkOptions, name: str, run: str
-) -> tuple[Attempt | None, int]:
+def written(batches: Iterator[pa.RecordBatch], options: SinkOptions, name: str, run: str) -> tuple[Attempt | None, int]:
     """Writes the rows of a task. Returns its open transaction, None without a row, and the number of rows."""
+    lower_cost_of_reuse()
     context = TaskContext.get()
     assert context is not None
     attempt = Attempt(context.partitionId(), context.attemptNumber(), -1, -1)
@@ -171,7 +182,7 @@ def written(
             admin, attempt.transactional_id(name, run), options.transaction_timeout_ms, how, options.topic, deadline_s
         )
         try:
-            for batch in batches_of(iterator, schema):
+            for batch in batches:
                 writer.write(batch)
             writer.flush()
         except BaseException:

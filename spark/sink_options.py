@@ -18,17 +18,40 @@ TRANSACTION_TIMEOUT_MS = 900_000
 DELIVERY_TIMEOUT_MS = 120_000
 PAYLOAD_BYTES = 512 << 10
 PARTITIONERS = {"java": rows.JAVA, "librdkafka": rows.LIBRDKAFKA}
-_NAMES = ("topic", "ledger", "ledgerTopic", "partitioner", "skipExpired", "checkpointLocation")
+_FORMATS = ("json", "avro", "protobuf")
+#: Formats whose bytes nobody could read without the schema.
+_WITH_REGISTRY = ("avro", "protobuf")
+_NAMES = (
+    "topic", "ledger", "ledgerTopic", "partitioner", "skipExpired", "checkpointLocation", "valueFormat", "keyFormat",
+    "schemaRegistry", "schemaRegistryUserInfo", "valueSubject", "keySubject", "message", "keyMessage",
+)  # fmt: skip
 #: Options of Spark's Kafka sink that change nothing here: headers are written where there is such a column.
 _WITHOUT_EFFECT = ("includeHeaders", "path", "queryName")
 _UNSUPPORTED_KAFKA = {
-    "key.serializer": "Keys are strings or binary.",
-    "value.serializer": "Values are strings or binary.",
+    "key.serializer": "Keys are strings or binary, or of the option 'keyFormat'.",
+    "value.serializer": "Values are strings or binary, or of the option 'valueFormat'.",
     "transactional.id": "Each task has its own: use the option 'ledger' for the name that they begin with.",
     "enable.idempotence": "It is always on.",
     "acks": "They are always 'all'.",
 }
 _LEDGER = re.compile(r"[A-Za-z0-9._-]{1,200}")
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnFormat:
+    """The format of a typed column. `subject`: of the schema in the registry; `message`: of Protobuf."""
+
+    form: str
+    subject: str = ""
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """`user_info`: USER:PASSWORD."""
+
+    url: str
+    user_info: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +68,10 @@ class SinkOptions:
     payload_bytes: int = PAYLOAD_BYTES
     transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS
     delivery_timeout_ms: int = DELIVERY_TIMEOUT_MS
+    #: None: the column is a string or binary, which is written as it is.
+    keys: ColumnFormat | None = None
+    values: ColumnFormat | None = None
+    registry: Registry | None = None
 
     def check_stream(self) -> None:
         """Raises InvalidOptions for a query whose batches no ledger could name."""
@@ -97,4 +124,38 @@ def parse_sink(given: Mapping[str, str]) -> SinkOptions:
         number(client, "batch.size") or PAYLOAD_BYTES,
         number(client, "transaction.timeout.ms") or TRANSACTION_TIMEOUT_MS,
         number(client, "delivery.timeout.ms") or DELIVERY_TIMEOUT_MS,
+        *_formats(values, topic),
     )
+
+
+def _formats(values: Mapping[str, str], topic: str) -> tuple[ColumnFormat | None, ColumnFormat | None, Registry | None]:
+    """The formats of keys and of values, and the registry."""
+    url = values.get("schemaregistry")
+    if url is not None and not url.startswith(("http://", "https://")):
+        raise InvalidOptions("Option 'schemaRegistry' takes a URL, http://... or https://...")
+    keys = _format(values, "key", topic, has_registry=url is not None)
+    found = _format(values, "value", topic, has_registry=url is not None)
+    if url is None:
+        return keys, found, None
+    if keys is None and found is None:
+        raise InvalidOptions(
+            "Option 'schemaRegistry' belongs to 'valueFormat' or 'keyFormat', of which one has to be set"
+        )
+    return keys, found, Registry(url, values.get("schemaregistryuserinfo"))
+
+
+def _format(values: Mapping[str, str], column: str, topic: str, *, has_registry: bool) -> ColumnFormat | None:
+    name = f"{column}Format"
+    form = values.get(name.lower(), "").lower()
+    if not form:
+        return None
+    if form not in _FORMATS:
+        raise InvalidOptions(f"Option '{name}' takes {', '.join(_FORMATS)}, not '{form}'")
+    if form in _WITH_REGISTRY and not has_registry:
+        raise InvalidOptions(f"Option '{name}' is {form}, which needs the option 'schemaRegistry'")
+    subject = values.get(f"{column}subject") or (f"{topic}-{column}" if topic else "")
+    if has_registry and not subject:
+        raise InvalidOptions(
+            f"Option '{column}Subject' must name the schema where rows have a column 'topic' and no option 'topic' is set"
+        )
+    return ColumnFormat(form, subject, values.get("message" if column == "value" else "keymessage"))

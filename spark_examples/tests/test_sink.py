@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import odradek
 import pytest
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from odradek.protocol.murmur2 import partition_of
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -22,7 +24,7 @@ ROWS, PARTITIONS = 200, 3
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[odradek.Broker]:
-    with odradek.Broker() as running:
+    with odradek.Broker(schema_registry=True) as running:
         fill(running.bootstrap_servers, "in", PARTITIONS, ROWS)
         yield running
 
@@ -88,6 +90,61 @@ def test_batch_query_writes_all_columns_where_java_would(spark: SparkSession, br
         )
         for number in range(100)
     }
+
+
+def test_stream_of_typed_columns_is_read_back_by_the_source(
+    spark: SparkSession, broker: odradek.Broker, tmp_path: Path
+) -> None:
+    url = broker.schema_registry_url
+    fields = [
+        {"name": "number", "type": "long"},
+        {"name": "at", "type": ["null", {"type": "long", "logicalType": "timestamp-micros"}]},
+        {"name": "tags", "type": {"type": "array", "items": "string"}},
+    ]
+    schema = json.dumps({"type": "record", "name": "Number", "fields": fields})
+    SchemaRegistryClient({"url": url}).register_schema("typed-value", Schema(schema, "AVRO"))
+    frame = records(spark, broker).selectExpr(
+        "cast(value AS string) AS key",
+        """if(cast(cast(value AS string) AS long) % 5 = 0, NULL, named_struct(
+            'number', cast(cast(value AS string) AS long),
+            'at', timestamp_millis(cast(cast(value AS string) AS long)),
+            'tags', array(cast(value AS string), 'ä')
+        )) AS value""",
+    )
+    writer = sink(frame, broker, "typed", tmp_path)
+    copy_all(writer.options(valueFormat="avro", schemaRegistry=url))
+    source = spark.read.format("odradek").option("kafka.bootstrap.servers", broker.bootstrap_servers)
+    source = source.options(subscribe="typed", valueFormat="avro", schemaRegistry=url)
+    source = source.schema("key binary, value struct<number: bigint, at: timestamp, tags: array<string>>")
+    found = source.load().selectExpr(
+        "cast(key AS string) AS key", "value.number AS number", "unix_millis(value.at) AS at", "value.tags AS tags"
+    )
+    wanted = {
+        (str(n), None, None, None) if n % 5 == 0 else (str(n), n, n, (str(n), "ä")) for n in range(ROWS)
+    }  # fmt: skip
+    rows = [(row.key, row.number, row.at, row.tags and tuple(row.tags)) for row in found.collect()]
+    assert len(rows) == ROWS and set(rows) == wanted
+
+
+def test_typed_columns_that_do_not_fit_are_an_error_before_a_record_is_written(
+    spark: SparkSession, broker: odradek.Broker
+) -> None:
+    url = broker.schema_registry_url
+    schema = '{"type": "record", "name": "Misfit", "fields": [{"name": "id", "type": "int"}]}'
+    SchemaRegistryClient({"url": url}).register_schema("misfits-value", Schema(schema, "AVRO"))
+    ensure_topic(broker.bootstrap_servers, "misfits", PARTITIONS)
+    given = {"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": "misfits", "valueFormat": "avro"}
+    for columns, words in (
+        ("cast(id AS string) AS id", "the column value.id is string, and the schema has int"),
+        (
+            "if(id = 90, shiftleft(1L, 40), id) AS id",
+            "the column value does not fit its schema: id is 1099511627776, not int",
+        ),
+    ):
+        writer = spark.range(0, 100, 1, 2).selectExpr(columns).write.format("odradek").mode("append")
+        with pytest.raises(PySparkException, match=words):
+            writer.options(**given, schemaRegistry=url).save()
+    assert list(committed(broker.bootstrap_servers, "misfits")) == []
 
 
 def test_failed_batch_query_leaves_no_record(spark: SparkSession, broker: odradek.Broker) -> None:

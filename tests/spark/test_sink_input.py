@@ -12,9 +12,9 @@ from odradek.sink.columns import rows_of
 from odradek.spark.options import InvalidOptions
 from odradek.spark.sink import check_rows
 from odradek.spark.sink_input import ROWS, batches_of
-from odradek.spark.sink_options import SinkOptions
+from odradek.spark.sink_options import ColumnFormat, SinkOptions
 from pyspark.sql import Row
-from pyspark.sql.types import ArrayType, BinaryType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, StructField, StructType, TimestampType
 
 HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 SCHEMA = StructType(
@@ -47,6 +47,18 @@ def test_timestamps_of_rows_are_moments_in_any_time_zone(new_york: None) -> None
     assert batch.column("timestamp").to_pylist() == [*moments, None]
     stamps = rows_of(batch).columns[0]
     assert stamps is not None and list(stamps)[:3] == [seconds * 1000 for seconds in TIMES]
+
+
+def test_timestamps_within_typed_columns_are_moments_in_any_time_zone(new_york: None) -> None:
+    inner = StructType([StructField("at", TimestampType()), StructField("all", ArrayType(TimestampType()))])
+    schema = StructType([StructField("value", inner), StructField("by", MapType(StringType(), TimestampType()))])
+    local, moment = datetime.fromtimestamp(TIMES[0]), datetime.fromtimestamp(TIMES[0], UTC)
+    rows = [Row(value=Row(at=local, all=[local, None]), by={"a": local, "b": None}), Row(value=None, by=None)]
+    (batch,) = batches_of(rows, schema)
+    assert batch.to_pylist(maps_as_pydicts="strict") == [
+        {"value": {"at": moment, "all": [moment, None]}, "by": {"a": moment, "b": None}},
+        {"value": None, "by": None},
+    ]
 
 
 def test_rows_have_the_columns_of_batches() -> None:
@@ -83,3 +95,18 @@ def test_batches_of_arrow_pass_as_they_are() -> None:
 def test_columns_of_which_no_record_can_be_made_are_refused(names: tuple[str, ...], words: str) -> None:
     with pytest.raises(InvalidOptions, match=words):
         check_rows(StructType([StructField(name, StringType()) for name in names]), SinkOptions({}))
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (("key",), "'value' not found"),
+        (("value", "id"), "a record has no 'id'"),
+        (("id", "key", "id"), "there are 2 columns 'id'"),
+        (("id", "key"), "topic option required"),
+    ],
+)
+def test_fields_of_a_typed_value_are_columns_of_their_own(names: tuple[str, ...], words: str) -> None:
+    schema = StructType([StructField(name, StringType()) for name in names])
+    with pytest.raises(InvalidOptions, match=words):
+        check_rows(schema, SinkOptions({}, values=ColumnFormat("json")))
