@@ -40,9 +40,9 @@ _BUG_SEEDS, _BUG_S = 8, 120.0
 def main() -> int:
     options = _options()
     if options.only is not None:
-        return _run_one(options.only, options.seconds, options.folder, is_traced=options.trace)
-    if options.bugs:
-        return _show_bugs(options.folder)
+        return _run_one(options)
+    if options.bugs is not None:
+        return _show_bugs(options.bugs or list(BUGS), options.seconds or _BUG_S, options.folder)
     options.folder.mkdir(parents=True, exist_ok=True)
     results, commit = options.folder / "results.jsonl", _commit()
     if not options.table:
@@ -66,8 +66,11 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--folder", type=Path, default=Path("simulated-hours"), help="of results and bad histories")
     parser.add_argument("--only", type=int, metavar="SEED", help="run this seed here, and show its verdict")
     parser.add_argument("--trace", action="store_true", help="with --only: print each event")
+    parser.add_argument("--keep", action="store_true", help="with --only: keep the history of a good seed")
     parser.add_argument("--table", action="store_true", help="print the table of the results so far")
-    parser.add_argument("--bugs", action="store_true", help="put bugs into the brokers, and show that each is found")
+    parser.add_argument(
+        "--bugs", nargs="*", choices=BUGS, help="put all or these bugs into the brokers, until a seed finds each"
+    )
     return parser.parse_args()
 
 
@@ -139,22 +142,22 @@ def _run_apart(seed: int, seconds: float | None, folder: Path, commit: str) -> R
     return result
 
 
-def _run_one(seed: int, seconds: float | None, folder: Path, *, is_traced: bool) -> int:
+def _run_one(options: argparse.Namespace) -> int:
     """Runs a seed in this process."""
     if os.environ.get("PYTHONHASHSEED") != _HASH_SEED:
         os.chdir(_ROOT)
         os.execve(sys.executable, [sys.executable, "-m", "tests.simulated", *sys.argv[1:]], _environment())
-    folder.mkdir(parents=True, exist_ok=True)
+    options.folder.mkdir(parents=True, exist_ok=True)
     inject()
-    history = folder / f"{seed}.jsonl"
-    round_ = Round(draw(seed, seconds), history, print if is_traced else None)
+    history = options.folder / f"{options.only}.jsonl"
+    round_ = Round(draw(options.only, options.seconds), history, print if options.trace else None)
     outcome = round_.run()
-    if not outcome.is_good and not is_traced:
+    if not outcome.is_good and not options.trace:
         print("\n".join(round_.trace.lines))
     print(outcome.verdict)
     print(f"plan: {outcome.plan}")
     result = result_of(outcome, _commit(), time.process_time())
-    if result.is_good:
+    if result.is_good and not options.keep:
         history.unlink()
     print(_summary(result))
     print(result.to_line(), end="")
@@ -172,14 +175,15 @@ def _commit() -> str:
     return ran.stdout.strip() or "unknown"
 
 
-def _show_bugs(folder: Path) -> int:
+def _show_bugs(names: Sequence[str], seconds: float, folder: Path) -> int:
     """Runs seeds with each bug until one finds it. Returns the number of bugs that none finds."""
     missed = 0
-    for name, bug in BUGS.items():
+    for name in names:
+        bug = BUGS[name]
         os.environ.update(environment_of(name))
         found: Sequence[str] = ()
         for seed in range(1, _BUG_SEEDS + 1):
-            result = _run_apart(seed, _BUG_S, folder / name, "bug")
+            result = _run_apart(seed, seconds, folder / name, "bug")
             found = sorted(bug & set(result.anomalies))
             if found:
                 print(f"{name}: seed {seed} finds {', '.join(found)}", flush=True)
