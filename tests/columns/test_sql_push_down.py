@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from odradek.columns import ScanDataset, ValueSchema, scan
-from odradek.query.scans import _FIRST_MS, _LAST_MS
 from odradek.protocol.records.record import Record
+from odradek.query.scans import _FIRST_MS, _LAST_MS
 from odradek.storage.log.config import LogConfig
 
 from tests.columns.harness.logs import NOW_MS, GeneratedLog
