@@ -25,7 +25,7 @@ import pytest
 from _pytest.runner import runtestprotocol
 from hypothesis import settings
 
-from tests.harness.examples import FEW, SOME, divide_examples
+from tests.harness.examples import FEW, SOME, divide_examples, examples
 from tests.harness.tiers import (
     BROKER,
     EVERYTHING,
@@ -34,10 +34,6 @@ from tests.harness.tiers import (
     TIERS,
     tier_of,
 )
-
-# A busy machine takes longer for an example, whatever the product does.
-settings.register_profile("without deadlines", parent=settings(), deadline=None)
-settings.load_profile("without deadlines")
 
 _STARTS = ("subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty", "os.system")
 #: A module whose tests all are in a higher tier is not imported for a lower one.
@@ -100,6 +96,9 @@ def pytest_configure(config: pytest.Config) -> None:
         divide_examples(FEW)
     elif config.getoption("--some-examples"):
         divide_examples(SOME)
+    # A busy machine takes longer for an example, whatever the product does.
+    settings.register_profile("odradek", settings(), deadline=None, max_examples=examples(settings().max_examples))
+    settings.load_profile("odradek")
     if hasattr(config, "workerinput"):
         config.pluginmanager.register(_FewReports())
 

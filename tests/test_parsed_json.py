@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
-OUTSIDE = {"tests", "compat_tests", "benchmarks", "docs", "examples", "spark_examples"}
+from tests.harness.facts import kept_facts
+from tests.harness.sources import files, tree_of
+
+OUTSIDE = ("tests/", "compat_tests/", "benchmarks/", "docs/", "examples/", "spark_examples/")
 CATCH_ALL = {"RecursionError", "RuntimeError", "Exception", "BaseException"}
 #: Calls whose callers have the handler, and those of texts that the project or an operator wrote for itself.
 ELSEWHERE = {
@@ -23,7 +24,8 @@ ELSEWHERE = {
 }
 
 
-def parsing(tree: ast.Module) -> list[tuple[str, int, bool]]:
+@kept_facts
+def parsing(name: str) -> list[tuple[str, int, bool]]:
     """The function and the line of each call of json.loads, and whether a handler around it takes a RecursionError."""
     found: list[tuple[str, int, bool]] = []
 
@@ -47,18 +49,18 @@ def parsing(tree: ast.Module) -> list[tuple[str, int, bool]]:
         for one in ast.iter_child_nodes(node):
             walk(one, function, is_handled)
 
-    walk(tree, "", False)
+    walk(tree_of(name), "", False)
     return found
 
 
 def test_deeply_nested_json_is_handled_wherever_it_is_parsed() -> None:
     wrong, count = [], 0
-    folders = [one for one in ROOT.iterdir() if one.is_dir() and one.name not in OUTSIDE and one.name[0] != "."]
-    for path in (*ROOT.glob("*.py"), *(file for folder in folders for file in folder.rglob("*.py"))):
-        place = path.relative_to(ROOT)
-        for function, line, is_handled in parsing(ast.parse(path.read_text(encoding="utf-8"))):
+    for name in files("*.py"):
+        if name.startswith(OUTSIDE):
+            continue
+        for function, line, is_handled in parsing(name):
             count += 1
-            if not is_handled and function not in ELSEWHERE.get(place.as_posix(), ()):
-                wrong.append(f"{place}:{line} in {function}")
+            if not is_handled and function not in ELSEWHERE.get(name, ()):
+                wrong.append(f"{name}:{line} in {function}")
     assert count > 30
     assert wrong == []

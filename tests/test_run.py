@@ -21,6 +21,7 @@ DEADLINE_S = 240
 #: Notes a run; fails, dies with the shell that started it, or waits for a signal, where the variable names its arguments.
 PYTEST = r"""#!/bin/bash
 trap 'echo "$*" >>interrupted; exit 2' INT
+[[ "$*" != *--collect-only* ]] || { echo "collecting $1"; exit "${COLLECTION_STATUS:-0}"; }
 echo "$*" >>begun
 echo "output of $*"
 [ -z "$KILLED" ] || [[ "$*" != *" $KILLED"* ]] || kill -KILL $PPID
@@ -105,6 +106,12 @@ def test_status_is_that_of_a_failed_process(root: Path, variable: str, named: st
 def test_no_test_runs_after_a_failed_installation_of_tools(root: Path) -> None:
     done = run(root, TOOLS_STATUS="1")
     assert done.returncode == 2 and "making tools" in done.stdout
+    assert begun(root) == []
+
+
+def test_no_test_runs_if_a_module_cannot_be_collected(root: Path) -> None:
+    done = run(root, COLLECTION_STATUS="2")
+    assert done.returncode == 2 and "== collection\ncollecting tests\n" in done.stdout
     assert begun(root) == []
 
 

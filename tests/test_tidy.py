@@ -8,7 +8,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
+from tests.harness.examples import examples
 from tests.harness.facts import kept_facts
 from tests.harness.prose import statements_of
 from tests.harness.sources import files, nodes_of, tree_of
@@ -176,3 +178,7 @@ def test_numbers_of_examples_are_reduced_by_the_options_of_a_run(sources: list[s
     """`make check` runs a tenth of them: tests/harness/examples.py."""
     fixed = [f"{name}:{line}" for name in sources for line in fixed_examples(name)]
     assert fixed == []
+
+
+def test_default_number_of_examples_of_hypothesis_is_reduced_by_the_options_of_a_run() -> None:
+    assert settings().max_examples == examples(100)

@@ -49,9 +49,14 @@ def users(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-@pytest.fixture(params=["installed", "as_comes"])
-def app(request: pytest.FixtureRequest, users: Path, monkeypatch: pytest.MonkeyPatch) -> Starlette:
+@pytest.fixture(scope="module")
+def console(users: Path) -> Starlette:
     """The console with logins; its cluster is not read."""
+    return application(Backend(Connection({"bootstrap.servers": "127.0.0.1:1"}), Settings(users=users)))
+
+
+@pytest.fixture(params=["installed", "as_comes"])
+def app(request: pytest.FixtureRequest, console: Starlette, monkeypatch: pytest.MonkeyPatch) -> Starlette:
     if request.param == "as_comes":
 
         def url(self: Request) -> URL:
@@ -59,7 +64,7 @@ def app(request: pytest.FixtureRequest, users: Path, monkeypatch: pytest.MonkeyP
             return URL(f"http://{self.headers.get('host', '')}{self.scope['path']}{f'?{query}' if query else ''}")
 
         monkeypatch.setattr(Request, "url", property(url))
-    return application(Backend(Connection({"bootstrap.servers": "127.0.0.1:1"}), Settings(users=users)))
+    return console
 
 
 def paths_of(routes: list[BaseRoute], before: str = "") -> Iterator[tuple[str, str]]:

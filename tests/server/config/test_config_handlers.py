@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import random
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from odradek.protocol.messages.incremental_alter_configs import (
 )
 from odradek.protocol.messages.list_config_resources import ListConfigResourcesRequest
 
+from tests.harness.examples import examples
 from tests.server.harness.config import ConfigHarness
 
 TOPIC, BROKER, LOGGER, SUBSCRIPTION, GROUP = 2, 4, 8, 16, 32
@@ -168,7 +170,8 @@ def test_lists_change_by_the_elements_of_the_value_that_a_key_has_at_the_time(ha
         (DELETE, None),
         *((operation, one) for operation in (SET, APPEND, SUBTRACT) for one in operands),
     ]
-    for sequence in itertools.product(changes, repeat=3):
+    sequences = list(itertools.product(changes, repeat=3))
+    for sequence in random.Random(1).sample(sequences, examples(len(sequences))):
         alter(harness, TOPIC, "orders", (key, DELETE, None))
         elements: list[str] | None = None
         for operation, operand in sequence:
