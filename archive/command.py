@@ -128,10 +128,7 @@ def archive(
     if spark is not None and parquet is not None:
         raise Misused("--spark writes Iceberg tables: give --warehouse or --catalog")
     keyed = chosen_keyed(key, envelope, sort_by, row_ttl, partition_by)
-    if keyed is not None and (spark is not None or parquet is not None):
-        raise Misused("--key writes Iceberg tables in this process: give --warehouse or --catalog, and no --spark")
-    if envelope is not Envelope.none and value_format is Form.raw:
-        raise Misused("--envelope needs --value-format")
+    _check_keyed(keyed, value_format, is_iceberg_here=spark is None and parquet is None)
     if commit_group is not None and not commit_group.strip():
         raise Misused("--commit-group takes the name of a group, or none")
     if freshness < _LEAST_FRESHNESS_S:
@@ -168,6 +165,14 @@ def archive(
                 if archiver.archived:  # no topic had a turn where the login is rejected
                     _show(output, archiver.archived)
             archiver.raise_first()
+
+
+def _check_keyed(keyed: Keyed | None, value_format: Form, *, is_iceberg_here: bool) -> None:
+    """Raises Misused for a keyed table that other options exclude."""
+    if keyed is not None and not is_iceberg_here:
+        raise Misused("--key writes Iceberg tables in this process: give --warehouse or --catalog, and no --spark")
+    if keyed is not None and keyed.envelope is not Envelope.none and value_format is Form.raw:
+        raise Misused("--envelope needs --value-format")
 
 
 def _place(schema: Path | None) -> Path | None:

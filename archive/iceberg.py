@@ -96,7 +96,7 @@ class IcebergTable:
     """A topic's table (store.Table)."""
 
     rules: RowRules | None = None
-    #: What makes the table a keyed one.
+    #: The settings of a keyed table.
     _keyed: Keyed | None = None
 
     def __init__(

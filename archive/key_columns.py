@@ -33,8 +33,9 @@ def column_type(schema: pa.Schema, path: str) -> pa.DataType | None:
     first, *others = path.split(".")
     kind = schema.field(first).type if first in schema.names else None
     for name in others:
-        is_inside = kind is not None and pa.types.is_struct(kind) and kind.get_field_index(name) >= 0
-        kind = kind.field(name).type if is_inside else None
+        if kind is None or not pa.types.is_struct(kind) or kind.get_field_index(name) < 0:
+            return None
+        kind = kind.field(name).type
     return kind
 
 

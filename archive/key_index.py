@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -96,10 +97,11 @@ class SortedKeys:
         column = column_at(changes.rows, key.paths[0]).take(pa.array(first_places))
         values = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
         self._numbers: Numbers = pc.sort_indices(values).to_numpy().astype(np.int64)
-        self._values = physical_values(values.take(pa.array(self._numbers)))
+        # Values of one type with an order: numbers, texts, bytes, decimals.
+        self._values = cast("list[int]", physical_values(values.take(pa.array(self._numbers))))
 
     def within(self, range_: KeyRange) -> Numbers:
         """The numbers of keys that a file with this range may have."""
-        first = 0 if range_.low is None else bisect_left(self._values, range_.low)  # type: ignore[type-var]
-        end = len(self._values) if range_.high is None else bisect_right(self._values, range_.high)  # type: ignore[type-var]
+        first = 0 if range_.low is None else bisect_left(self._values, cast("int", range_.low))
+        end = len(self._values) if range_.high is None else bisect_right(self._values, cast("int", range_.high))
         return np.sort(self._numbers[first:end])

@@ -1,4 +1,4 @@
-"""What makes a table a keyed one: its key, the form of its records, and the order and life of its rows.
+"""Settings of a keyed table: its key, the form of its records, and the order and life of its rows.
 
 The table has this as a property, so that later processes and `odradek table maintain` do the same.
 """

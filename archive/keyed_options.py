@@ -34,7 +34,7 @@ RowTtl = Annotated[
 def chosen_keyed(
     key: str | None, envelope: Envelope, sort_by: str | None, row_ttl_s: float | None, partition_by: str | None
 ) -> Keyed | None:
-    """What makes the tables keyed ones; None without --key. Raises Misused."""
+    """The settings of keyed tables; None without --key. Raises Misused."""
     if key is None:
         given = {"--envelope": envelope is not Envelope.none, "--sort-by": sort_by, "--row-ttl": row_ttl_s}
         for name, value in given.items():

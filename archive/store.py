@@ -112,7 +112,7 @@ class PartitionBy(StrEnum):
 
 
 class RowRules(Protocol):
-    """What a table asks of its rows, beside their types."""
+    """Rules of a table for its rows, beside their types."""
 
     def adapted(self, kind: pa.DataType) -> pa.DataType:
         """The type of values, for a type that follows from them or from their schema."""

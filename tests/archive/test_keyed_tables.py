@@ -24,6 +24,7 @@ from pyiceberg.expressions import EqualTo
 
 from tests.archive.harness.keyed import Model, Record, keyed_rows, open_keyed, raw_rows, rows_by_engine, scanned
 from tests.archive.harness.tables import TOPIC, TOPIC_ID, dead_letter_rows, open_table
+from tests.harness.examples import examples
 
 pytestmark = pytest.mark.slow
 
@@ -83,7 +84,7 @@ class Dying:
 
 @pytest.mark.parametrize("can_move", [False, True], ids=["key-in-one-partition", "key-in-several-partitions"])
 @settings(
-    max_examples=10,
+    max_examples=examples(10),
     deadline=None,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],  # a failure is shown as it comes: shrinking takes minutes
     suppress_health_check=list(HealthCheck),
