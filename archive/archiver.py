@@ -52,7 +52,7 @@ class Archiver:
     ) -> None:
         """`client`: Kafka's client properties. `open_archive`: reads a topic in this process, or in jobs of Spark."""
         self._client = dict(client)
-        #: What each topic's table is opened by: a change opens it again. Replaced as a whole, by any thread.
+        #: The settings of each topic's table: a change opens the table again. Any thread replaces the whole mapping.
         self._assigned: Mapping[str, object] = dict.fromkeys(topics)
         self._first_wait_s = 0.0
         self._open_table = open_table

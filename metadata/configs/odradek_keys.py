@@ -40,7 +40,7 @@ OWN_KEYS = (
     key("odradek.scrub.interval.ms", LONG, 7 * 24 * 3_600_000, at_least(1)),
 )
 
-#: Of topics (docs/specialists/tables-that-follow.md). `internal`: the topics of Apache Kafka do not show them.
+#: Keys of topics (docs/specialists/tables-that-follow.md). `internal`: listed only if set, since Apache Kafka has none.
 OWN_TOPIC_KEYS = (
     key("odradek.table.enable", BOOLEAN, False, internal=True),
     key("odradek.table.format", STRING, "raw", one_of("raw", "json", "avro", "protobuf"), internal=True),

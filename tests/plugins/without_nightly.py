@@ -41,11 +41,22 @@ NIGHTLY = (
         (
             "compat_tests/cluster/test_migration.py",
             "compat_tests/cluster/test_mixed_cluster.py::*[plain]",
+            "compat_tests/cluster/test_table_configs.py",
             "compat_tests/security/test_mixed_issued_cluster.py",
             "compat_tests/security/test_mixed_sasl_cluster.py",
             "compat_tests/tiers/test_migration.py",
             "compat_tests/tiers/test_mixed_cluster.py::test_leaders_of_both_kinds_follow_one_another",
             "compat_tests/tiers/test_mixed_cluster.py::test_apache_kafka_goes_on_behind_the_events_of_a_deleted_partition",
+        ),
+    ),
+    Part(
+        "tables that follow topics on three brokers, on a secured broker, and through changes of their topics",
+        "their rows, and kills of their process and of the broker",
+        (
+            "tests/archive/test_tables_that_follow.py::test_one_broker_of_three_keeps_a_table_also_after_its_death",
+            "tests/archive/test_tables_that_follow.py::test_process_ends_with_the_last_table_and_a_table_continues_where_it_was",
+            "tests/archive/test_tables_that_follow.py::test_secured_listener_needs_a_login_and_tables_may_be_in_a_catalog",
+            "tests/archive/test_tables_that_follow.py::test_topic_that_was_created_again_says_which_config_names_another_table",
         ),
     ),
     Part(
