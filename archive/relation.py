@@ -226,7 +226,9 @@ def _plan(cluster: Cluster, topic: str, stored: StoredRows, isolation_level: str
     plan = plan_topic(cluster, topic, request)
     check_same_log(plan, stored.covered, topic_id)
     # The files of the table are read without the brokers.
-    check_right_to_read(cluster, topic, plan.partitions[0].partition, described.topic_id and described.topic_id.bytes)
+    check_right_to_read(
+        cluster, topic, plan.partitions[0].partition, described.topic_id.bytes if described.topic_id else None
+    )
     return plan
 
 

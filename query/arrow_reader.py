@@ -8,5 +8,5 @@ import pyarrow as pa
 
 def arrow_reader(result: duckdb.DuckDBPyRelation | duckdb.DuckDBPyConnection, rows: int) -> pa.RecordBatchReader:
     """A reader of batches of so many rows, which are made as they are read. The caller closes it."""
-    reader = getattr(result, "to_arrow_reader", None) or result.fetch_record_batch  # the name in DuckDB 1.4
-    return reader(rows)
+    name = "to_arrow_reader" if hasattr(result, "to_arrow_reader") else "fetch_record_batch"  # that of DuckDB 1.4
+    return getattr(result, name)(rows)

@@ -25,8 +25,13 @@ def explained(failure_of: Callable[[], Exception | None]) -> Iterator[None]:
         if isinstance(failure, ScanError | UserError):
             raise UserError(str(failure), failure.kind) from None
         if isinstance(failure, duckdb.Error | OSError):
-            raise UserError(str(failure)) from None
+            raise UserError(words_of(failure)) from None
         raise UserError(_unexpected(failure)) from failure
+
+
+def words_of(error: Exception) -> str:
+    """The text of an error of DuckDB, without the traceback that it has of a reading in Python."""
+    return str(error).partition(" Detail: Python exception")[0]
 
 
 def _unexpected(error: Exception) -> str:

@@ -28,7 +28,11 @@ _LOCKED = {
 
 def locked_database(memory_bytes: int, threads: int = 1) -> duckdb.DuckDBPyConnection:
     """A database in memory without datasets, for checks of statements; `lock` ends its making."""
-    config = {**_LOCKED, "memory_limit": f"{memory_bytes >> 20}MiB", "threads": str(threads)}
+    config: dict[str, str | bool | int | float | list[str]] = {
+        **_LOCKED,
+        "memory_limit": f"{memory_bytes >> 20}MiB",
+        "threads": str(threads),
+    }
     database = duckdb.connect(":memory:", config=config)
     database.execute("set TimeZone = 'UTC'")
     database.execute(f"attach ':memory:' as {CATALOG}; use {CATALOG}")

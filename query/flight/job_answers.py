@@ -19,7 +19,7 @@ from ...client.wording import counted
 from ...columns.cluster import Cluster
 from ...columns.errors import ScanError
 from ..arrow_reader import arrow_reader
-from ..explained_errors import explained
+from ..explained_errors import explained, words_of
 from ..locked_database import lock, locked_database
 from ..sources import OpenSources
 from ..statement import CATALOG, SCHEMA, topics_of
@@ -69,7 +69,7 @@ def _rows(task: Rows, job: Job, sources: OpenSources) -> Iterator[pa.Buffer]:
         except duckdb.ProgrammingError as error:
             if sources.failure is not None:
                 raise
-            raise Misused(str(error)) from None  # such as a column that there is not
+            raise Misused(words_of(error)) from None  # such as a column that there is not
         except (duckdb.OutOfMemoryException, MemoryError):
             raise UserError(job.limits.memory_words) from None
 
@@ -80,7 +80,9 @@ def _result(database: duckdb.DuckDBPyConnection, task: Rows) -> tuple[pa.Schema,
     if not count and not values:
         relation = database.sql(task.sql)
         if task.only_schema:
-            relation = relation.limit(0)
+            schema = arrow_reader(relation.limit(0), _ROWS).schema
+            fields = [field.with_name(name) for field, name in zip(schema, relation.columns, strict=True)]
+            return pa.schema(fields), iter(())  # a limit has other names for columns of one name
         result = arrow_reader(relation, _ROWS)
         return result.schema, iter(result)
     if not task.only_schema and len(values or ()) != count:

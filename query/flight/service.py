@@ -305,6 +305,7 @@ def _end(context: grpc.ServicerContext, error: Exception) -> None:
     if not isinstance(error, UserError):
         _logger.error("a call failed", exc_info=error)
         context.abort(grpc.StatusCode.INTERNAL, "the server failed: its log has the reason")
+        return
     status = _STATUS[error.kind]
     if isinstance(error, NotLoggedIn):
         status = grpc.StatusCode.UNAUTHENTICATED

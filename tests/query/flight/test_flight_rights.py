@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import adbc_driver_manager as adbc
@@ -20,6 +21,7 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
+from odradek.admin.connection import Connection
 from odradek.archive import ArchiveOptions, Archiver
 from odradek.query.flight import sessions
 from odradek.query.flight.messages import new, packed
@@ -31,7 +33,13 @@ from tests.query.flight.serving import call, cursor_of, rows_of, served, ticket
 
 pytestmark = pytest.mark.usefixtures("processes")
 
-USERS = {"admin": "admin-secret", "ann": "ann-secret", "bob": "bob-secret"}
+USERS = {
+    "admin": "admin-secret",
+    "ann": "ann-secret",
+    "bob": "bob-secret",
+    "carl": "carl-secret",
+    "dora": "dora-secret",
+}
 ADDRESS = "ipv4:127.0.0.1"
 
 
@@ -77,7 +85,7 @@ def _produce(settings: dict[str, object], topic: str, count: int) -> None:
     assert producer.flush(30) == 0
 
 
-def served_of(broker: odradek.Broker, place: TablePlace) -> object:
+def served_of(broker: odradek.Broker, place: TablePlace) -> AbstractContextManager[QueryServer]:
     """A server with the login of an administrator, which no query is to use."""
     return served(dict(broker.client_settings("java", "admin")), QuerySources(place=place))
 
@@ -86,7 +94,7 @@ def served_of(broker: odradek.Broker, place: TablePlace) -> object:
 def server(request: pytest.FixtureRequest, broker: odradek.Broker, folders: dict[str, Path]) -> Iterator[QueryServer]:
     folder = folders.get(request.param)
     place = TablePlace(parquet=folder) if request.param == "parquet" else TablePlace(warehouse=folder)
-    with served_of(broker, place) as made:  # type: ignore[attr-defined]
+    with served_of(broker, place) as made:
         yield made
 
 
@@ -129,17 +137,17 @@ def test_ticket_that_another_user_was_given_has_the_rights_of_its_caller(server:
 def test_lists_have_the_topics_that_the_user_may_describe(server: QueryServer) -> None:
     command = packed(new("CommandGetTables", include_schema=True))
     with flight.connect(server.uri) as client:
-        for user, columns in (("ann", {"open": True, "secret": None}), ("bob", {"open": True, "secret": True})):
+        for user, topics in (("ann", ["open", "secret"]), ("bob", ["open", "secret"]), ("dora", [])):
             token = client.authenticate_basic_token(user, USERS[user])
             options = flight.FlightCallOptions(headers=[token])
             info = client.get_flight_info(flight.FlightDescriptor.for_command(command), options)
             rows = client.do_get(info.endpoints[0].ticket, options).read_all().to_pylist()
-            assert [row["table_name"] for row in rows] == sorted(columns)
+            assert [row["table_name"] for row in rows] == topics
 
 
 @pytest.fixture(scope="module")
 def of_logs(broker: odradek.Broker, folders: dict[str, Path]) -> Iterator[QueryServer]:
-    with served_of(broker, TablePlace()) as made:  # type: ignore[attr-defined]
+    with served_of(broker, TablePlace()) as made:
         yield made
 
 
@@ -179,7 +187,7 @@ def test_header_that_is_no_login_is_refused(of_logs: QueryServer, header: str) -
 
 
 def test_wrong_passwords_of_an_address_have_to_wait(broker: odradek.Broker) -> None:
-    with served_of(broker, TablePlace()) as server, flight.connect(server.uri) as client:  # type: ignore[attr-defined]
+    with served_of(broker, TablePlace()) as server, flight.connect(server.uri) as client:
         client.authenticate_basic_token("ann", "ann-secret")
         for _ in range(5):
             with pytest.raises(flight.FlightUnauthenticatedError, match="check name and password") as caught:
@@ -189,11 +197,29 @@ def test_wrong_passwords_of_an_address_have_to_wait(broker: odradek.Broker) -> N
             client.authenticate_basic_token("ann", "ann-secret")
 
 
-def test_users_removed_at_the_brokers_read_nothing_more(broker: odradek.Broker) -> None:
-    admin = dict(broker.client_settings("java", "admin"))
-    from odradek.admin.connection import Connection
+def test_right_that_is_taken_away_ends_the_reading_of_a_session(
+    broker: odradek.Broker, folders: dict[str, Path]
+) -> None:
+    admin = AdminClient(dict(broker.client_settings("confluent-kafka")))
+    rule = AclBinding(
+        ResourceType.TOPIC, "secret", ResourcePatternType.LITERAL, "User:carl", "*", AclOperation.READ,
+        AclPermissionType.ALLOW,
+    )  # fmt: skip
+    for future in admin.create_acls([rule]).values():
+        future.result(30)
+    place = TablePlace(warehouse=folders["iceberg"])
+    with served_of(broker, place) as server, flight.connect(server.uri) as client:
+        options = flight.FlightCallOptions(headers=[client.authenticate_basic_token("carl", "carl-secret")])
+        wanted = ticket('select value from secret where "offset" < 5')
+        assert client.do_get(wanted, options).read_all().num_rows == 5
+        for future in admin.delete_acls([rule]).values():
+            future.result(30)
+        with pytest.raises(flight.FlightUnauthorizedError):
+            client.do_get(wanted, options).read_all()
 
-    made = sessions.Sessions(Connection(admin))
+
+def test_session_has_the_login_of_its_user_and_not_that_of_the_server(broker: odradek.Broker) -> None:
+    made = sessions.Sessions(Connection(dict(broker.client_settings("java", "admin"))))
     word = base64.b64encode(b"ann:ann-secret").decode()
     session = made.begin(f"Basic {word}", ADDRESS)
     assert session.properties["sasl.username"] == "ann" and "sasl.jaas.config" not in session.properties
@@ -202,8 +228,6 @@ def test_users_removed_at_the_brokers_read_nothing_more(broker: odradek.Broker) 
 
 
 def test_sessions_are_bounded_and_end(broker: odradek.Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    from odradek.admin.connection import Connection
-
     monkeypatch.setattr(sessions, "_MOST_OF_USER", 2)
     made = sessions.Sessions(Connection(dict(broker.client_settings("java", "admin"))))
     word = base64.b64encode(b"ann:ann-secret").decode()

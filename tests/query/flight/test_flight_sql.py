@@ -73,6 +73,11 @@ def test_rows_of_table_and_log_are_there_once(server: QueryServer) -> None:
     ]
 
 
+def test_columns_of_one_name_are_there(server: QueryServer) -> None:
+    sql = 'select count(*), count(*), 1 a, 2 a, 3 "a:1" from orders'
+    assert rows_of(server, sql) == [(150, 150, 1, 2, 3)]
+
+
 def test_parameters_of_a_statement_are_bound(server: QueryServer) -> None:
     with cursor_of(server) as cursor:
         for low, count in ((0, 150), (100, 50), (149, 1)):
