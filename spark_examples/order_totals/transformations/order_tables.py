@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, from_json
 
 spark = SparkSession.active()
-BOOTSTRAP = spark.conf.get("orders.bootstrap")
+BOOTSTRAP = spark.conf.get("spark.orders.bootstrap")
 ORDER = "order_id string, customer_id string, region string, amount_cents long, event_time timestamp"
 
 
