@@ -55,31 +55,3 @@ def test_task_of_a_process_that_has_read_a_topic_renews_no_importer_of_archives(
     assert all(importers >= _LEAST_IMPORTERS for importers in before.values())
     after = [(importers, frozen) for _, importers, frozen in _state(spark) if frozen]
     assert after and all(importers < _LEAST_IMPORTERS for importers, _ in after), after
-
-
-def _thaw(spark: SparkSession) -> None:
-    """Undoes what earlier queries have left in the processes of tasks."""
-
-    def thawed(batches: Iterator[Any]) -> Iterator[Any]:
-        import gc
-        import sys
-
-        gc.unfreeze()
-        if (module := sys.modules.get("odradek.spark.worker_process")) is not None:
-            module._is_frozen = False  # type: ignore[attr-defined]
-        yield from batches
-
-    spark.range(0, 8, 1, 8).mapInArrow(thawed, "id bigint").collect()
-
-
-def test_task_of_a_process_that_has_written_a_topic_renews_no_importer_of_archives(
-    spark: SparkSession, world: World
-) -> None:
-    world.create("copies")
-    _thaw(spark)
-    assert not any(frozen for _, _, frozen in _state(spark))
-    frame = spark.range(0, 100, 1, 8).selectExpr("cast(id AS string) AS value")
-    writer = frame.write.format("odradek").mode("append").option("topic", "copies")
-    writer.option("kafka.bootstrap.servers", world.broker.bootstrap_servers).save()
-    after = [(importers, frozen) for _, importers, frozen in _state(spark) if frozen]
-    assert after and all(importers < _LEAST_IMPORTERS for importers, _ in after), after

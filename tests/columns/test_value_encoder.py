@@ -254,7 +254,10 @@ def test_scan_reads_the_rows(
     assert not decoded.bad, decoded.reasons
     fitted = conformed(decoded.values, rows.type)
     assert not fitted.bad, fitted.bad
-    assert repr(fitted.values.to_pylist(maps_as_pydicts="strict")) == repr(_wanted(form, rows))
+    found, wanted = fitted.values.to_pylist(maps_as_pydicts="strict"), _wanted(form, rows)
+    for row in [one for one in (*found, *wanted) if one is not None and one.get("counts")]:
+        row["counts"] = dict(sorted(row["counts"].items()))  # maps of Protobuf have no order
+    assert repr(found) == repr(wanted)
 
 
 ORDER = pa.struct([("id", pa.int64()), ("cents", pa.int32())])
