@@ -21,7 +21,7 @@ _UNUSED = {"payloadFile", "testDurationMinutes", "warmupDurationMinutes", "backl
 
 
 class WorkloadError(ValueError):
-    """The file of a workload or driver cannot be used; the text says why."""
+    """The file of a workload or driver cannot be used; the text has the reason."""
 
 
 @dataclass(frozen=True)

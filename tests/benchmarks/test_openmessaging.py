@@ -48,7 +48,7 @@ def test_workload_has_parameters_of_its_name(file: Path) -> None:
     partitions = re.search(r"(\d+)-partitions?", name)
     assert workload.partitions_per_topic == (int(partitions[1]) if partitions else 1)
     assert workload.message_size == SIZES[next(size for size in SIZES if f"-{size}" in name)]
-    producers, consumers = (re.search(rf"-(\d+){letter}-", name) for letter in "pc")
+    producers, consumers = (re.search(rf"-(\d+){kind}-", name) for kind in "pc")
     assert workload.producers_per_topic == (int(producers[1]) if producers else 1)
     assert workload.consumer_per_subscription == (int(consumers[1]) if consumers else 1)
     assert workload.is_rated is not name.startswith("max-rate")
