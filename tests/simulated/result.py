@@ -10,7 +10,6 @@ from pathlib import Path
 
 from tests.simulated.round import Outcome
 
-
 #: The anomaly that a history without its end has: its last sends are not written down.
 _CUT_SHORT = "unwritten"
 
