@@ -26,10 +26,10 @@ TRANSACTION = 1
 #: The subscription of version 0 to no topic, and an assignment without partitions.
 _SUBSCRIPTION = _NOTHING = bytes(6) + b"\xff\xff\xff\xff"
 _TIMEOUT_S = 8.0
-#: Errors that a coordinator returns before it writes anything.
+#: Errors that a coordinator returns before it writes anything. COORDINATOR_NOT_AVAILABLE is none of them: it also stands for
+#: a write that was not replicated in time, and may still be.
 _BEFORE_A_WRITE = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.ILLEGAL_GENERATION,
     ErrorCode.UNKNOWN_MEMBER_ID,
     ErrorCode.REBALANCE_IN_PROGRESS,

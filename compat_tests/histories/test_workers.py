@@ -12,9 +12,10 @@ from types import SimpleNamespace
 from typing import NoReturn
 
 import pytest
+from odradek.protocol.errors import ErrorCode
 from odradek.protocol.uuids import uuid_to_text
 
-from compat_tests.histories.client import Client, Got, Identity, Key, Sending, Unknown
+from compat_tests.histories.client import Client, Got, Identity, Key, Refused, Sending, Unknown
 from compat_tests.histories.coordinator_client import CoordinatorClient
 from compat_tests.histories.idle_workers import idle_workers
 from compat_tests.histories.operation import ABORTED, FAIL, INFO, OK, POLL, SEND, TXN, Operation, read
@@ -119,6 +120,14 @@ def test_worker_whose_client_never_works_is_idle(
     outcome = Outcome(1, Plan(), verdict=verdict, idle=[idle])
     assert not outcome.is_good and f"idle: {idle}" in str(outcome)
     assert Outcome(1, Plan(), verdict=verdict).is_good
+
+
+def test_commit_that_was_not_replicated_in_time_may_still_take_effect() -> None:
+    client = CoordinatorClient("127.0.0.1:1", "group")
+    with pytest.raises(Unknown):
+        client.check(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    with pytest.raises(Refused):
+        client.check(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
 
 def operation(f: str, outcome: str = OK, *, error: str = "") -> Operation:

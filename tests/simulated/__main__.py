@@ -22,6 +22,8 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
+from odradek.testing.simulation.cluster.faults import KINDS
+
 from tests.simulated.bugs import BUGS, environment_of, inject
 from tests.simulated.plan import draw
 from tests.simulated.result import Result, read, result_of, table
@@ -63,6 +65,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="the first one")
     parser.add_argument("--workers", type=int, default=1, help="seeds at a time")
     parser.add_argument("--seconds", type=float, help="the simulated time of each seed; by default the seed draws it")
+    parser.add_argument("--fault", action="append", choices=KINDS, default=[], help="of each seed, in place of its own")
     parser.add_argument("--folder", type=Path, default=Path("simulated-hours"), help="of results and bad histories")
     parser.add_argument("--only", type=int, metavar="SEED", help="run this seed here, and show its verdict")
     parser.add_argument("--trace", action="store_true", help="with --only: print each event")
@@ -84,7 +87,11 @@ def _run_many(options: argparse.Namespace, results: Path, commit: str) -> None:
         while True:
             is_time_left = not options.minutes or time.monotonic() - began < options.minutes * 60
             while hours < options.hours and is_time_left and len(running) < options.workers:
-                running.add(pool.submit(_run_apart, next(seeds), options.seconds, options.folder, commit))
+                running.add(
+                    pool.submit(
+                        _run_apart, next(seeds), _arguments(options.seconds, options.fault), options.folder, commit
+                    )
+                )
             if not running:
                 return
             ended, running = wait(running, return_when=FIRST_COMPLETED)
@@ -109,20 +116,30 @@ def _summary(result: Result) -> str:
     )
 
 
-def _command(seed: int, seconds: float | None, folder: Path) -> list[str]:
+def _arguments(seconds: float | None, faults: Sequence[str]) -> list[str]:
+    """Returns the arguments of a seed's process that stand for what the seed would draw."""
     drawn = [] if seconds is None else ["--seconds", str(seconds)]
-    return [sys.executable, "-m", "tests.simulated", "--only", str(seed), "--folder", str(folder), *drawn]
+    return [*drawn, *(argument for fault in faults for argument in ("--fault", fault))]
 
 
 def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONHASHSEED": _HASH_SEED, "PYTHONPATH": str(_ROOT)}
 
 
-def _run_apart(seed: int, seconds: float | None, folder: Path, commit: str) -> Result:
+def _run_apart(seed: int, arguments: Sequence[str], folder: Path, commit: str) -> Result:
     """Runs a seed in a process, whose last line of output is the result."""
     try:
         ran = subprocess.run(
-            _command(seed, seconds, folder.resolve()),
+            [
+                sys.executable,
+                "-m",
+                "tests.simulated",
+                "--only",
+                str(seed),
+                "--folder",
+                str(folder.resolve()),
+                *arguments,
+            ],
             capture_output=True,
             text=True,
             check=False,
@@ -150,7 +167,7 @@ def _run_one(options: argparse.Namespace) -> int:
     options.folder.mkdir(parents=True, exist_ok=True)
     inject()
     history = options.folder / f"{options.only}.jsonl"
-    round_ = Round(draw(options.only, options.seconds), history, print if options.trace else None)
+    round_ = Round(draw(options.only, options.seconds, options.fault), history, print if options.trace else None)
     outcome = round_.run()
     if not outcome.is_good and not options.trace:
         print("\n".join(round_.trace.lines))
@@ -183,8 +200,8 @@ def _show_bugs(names: Sequence[str], seconds: float, folder: Path) -> int:
         os.environ.update(environment_of(name))
         found: Sequence[str] = ()
         for seed in range(1, _BUG_SEEDS + 1):
-            result = _run_apart(seed, seconds, folder / name, "bug")
-            found = sorted(bug & set(result.anomalies))
+            result = _run_apart(seed, _arguments(seconds, bug.faults), folder / name, "bug")
+            found = sorted(set(bug.found_as) & set(result.anomalies))
             if found:
                 print(f"{name}: seed {seed} finds {', '.join(found)}", flush=True)
                 break

@@ -6,15 +6,26 @@ They are those of `compat_tests/histories`; the process of a seed that has one p
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 from compat_tests.histories.injected import sitecustomize
 
-#: A name of `sitecustomize.BUGS` -> what shows it.
+
+class Bug(NamedTuple):
+    """Each of `found_as` shows the bug. `faults`: those that bring it out; a seed's own by default."""
+
+    found_as: Collection[str]
+    faults: Sequence[str] = ()
+
+
+_CUTS = ("isolate", "cut pair", "kill")
+#: By the names of `sitecustomize.BUGS`.
 BUGS = {
-    "acknowledge-before-isr": frozenset({"lost-write", "inconsistent-offsets", "unseen"}),
-    "drop-a-marker": frozenset({"G1a", "lost-write"}),
-    "reuse-an-offset": frozenset({"inconsistent-offsets"}),
-    "accept-fenced-commits": frozenset({"fenced-commit"}),
+    "acknowledge-before-isr": Bug({"lost-write", "inconsistent-offsets", "unseen"}, _CUTS),
+    "drop-a-marker": Bug({"G1a", "lost-write"}),
+    "reuse-an-offset": Bug({"inconsistent-offsets"}, _CUTS),
+    "accept-fenced-commits": Bug({"fenced-commit"}),
 }
 
 

@@ -53,15 +53,15 @@ class Plan:
         return sum(phase.seconds for phase in self.phases)
 
 
-def draw(seed: int, seconds: float | None = None) -> Plan:
-    """Returns the plan of a seed. `seconds`: the simulated time, else the seed draws it."""
+def draw(seed: int, seconds: float | None = None, faults: Collection[str] = ()) -> Plan:
+    """Returns the plan of a seed. `seconds`, `faults`: the simulated time and the faults, else the seed draws them."""
     rng = Random(f"plan {seed}")
     if seconds is None:
         seconds = rng.uniform(*rng.choice(_HOURS)) * 3600
-    faults = rng.sample(KINDS, (len(KINDS) + 1) // 2)
+    half = rng.sample(KINDS, (len(KINDS) + 1) // 2)
     chosen = rng.sample(POINTS, (len(POINTS) + 1) // 2)
     properties = {**_PROPERTIES, **{key: rng.choice(values) for key, values in _IDLE.items()}}
-    return Plan(seed, _phases(rng, seconds), faults, chosen, properties)
+    return Plan(seed, _phases(rng, seconds), faults or half, chosen, properties)
 
 
 def _phases(rng: Random, seconds: float) -> list[Phase]:
