@@ -22,6 +22,7 @@ FILE = Path(__file__).with_name("programs.tsv")
 PAGES_OF_TESTS = {
     "compat_tests/cluster/test_migration_page.py::test_blocks_of_the_page_move_a_cluster_and_a_node_back": "migration.md",
     "compat_tests/tiers/test_page.py::test_blocks_of_the_page_store_segments_in_a_folder": "tiered-storage.md",
+    "compat_tests/tiers/test_page.py::test_lines_of_the_page_store_segments_in_a_bucket": "tiered-storage.md",
     "spark_examples/tests/test_guide.py::test_blocks_of_the_guide_run_in_order": "spark.md",
 }
 _TEST_OF_A_PAGE = re.compile(r"tests/docs/test_blocks\.py::test_blocks_of_a_page_run_in_order\[(.+)\]")

@@ -110,11 +110,25 @@ NIGHTLY = (
             "compat_tests/tiers/test_followers.py::test_topic_expands_to_an_empty_broker_that_reads_the_store_and_leads",
             "compat_tests/tiers/test_interrupted_deletion.py::test_emptying_of_a_disabled_topic_goes_on_after_a_kill",
             "compat_tests/tiers/test_interrupted_deletion.py::test_segments_of_a_topic_that_was_deleted_while_*",
+            "compat_tests/tiers/test_leader_change_mid_copy.py::test_upload_of_a_killed_leader_is_deleted_by_the_new_one[END]",
             "compat_tests/tiers/test_leader_change_mid_copy.py::test_upload_that_goes_on_after_its_deletion_by_*",
             "compat_tests/tiers/test_leader_change_mid_copy.py::test_upload_that_ends_before_its_deletion_by_*",
             "compat_tests/tiers/test_share_groups.py::test_share_group_gets_the_records_once_the_store_is_back",
             "compat_tests/tiers/test_share_groups.py::test_apache_s_share_consumer_gets_the_records_of_the_store",
         ),
+    ),
+    Part(
+        "scans of tiers in S3 beside their broker",
+        "the same scans of tiers in a folder, and those of S3 from another machine",
+        (
+            "tests/columns/test_tier.py::test_scan_of_a_directory_has_the_records_of_a_consumer[s3*",
+            "tests/columns/test_tier.py::test_scan_of_a_tiered_topic_has_the_records_of_a_consumer[s3*",
+        ),
+    ),
+    Part(
+        "a directory that both brokers open in turn while topics grow and are deleted",
+        "directories that both open in turn, after stops and kills, with records, groups and new topics",
+        ("tests/server/controller/test_admin_exchange.py::test_kafka_goes_on_where_we_stopped_*",),
     ),
     Part(
         "Spark and Kafka Streams that are killed, or run through other front ends",
