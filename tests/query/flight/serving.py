@@ -65,6 +65,18 @@ def call(server: QueryServer, method: str, body: bytes) -> tuple[grpc.StatusCode
         return grpc.StatusCode.OK, ""
 
 
+@contextmanager
+def begun(server: QueryServer, sql: str) -> Iterator[grpc.Call]:
+    """A call for the rows of a statement, which is cancelled at the end. Arrow's own client waits for the first of them."""
+    with grpc.insecure_channel(server.uri.removeprefix("grpc://")) as channel:
+        body = new("Ticket", ticket=ticket(sql).ticket).SerializeToString()
+        made = channel.unary_stream(f"/{SERVICE}/DoGet")(body)
+        try:
+            yield made
+        finally:
+            made.cancel()
+
+
 def jobs() -> list[psutil.Process]:
     """The processes of jobs of this process's servers."""
     found = []

@@ -21,7 +21,7 @@ from odradek.query.flight.server import QueryServer
 from odradek.query.flight.slots import Busy, Slots
 
 from tests.harness.examples import examples
-from tests.query.flight.serving import MIB, call, jobs, served, ticket
+from tests.query.flight.serving import MIB, begun, call, jobs, served, ticket
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -95,24 +95,21 @@ def test_client_that_takes_no_rows_is_left(broker: odradek.Broker, monkeypatch: 
 @pytest.mark.parametrize("sql", [ENDLESS, ENDLESS_ROWS])
 def test_query_ends_when_its_client_leaves(server: QueryServer, sql: str) -> None:
     wait_until(lambda: not jobs())
-    with flight.connect(server.uri) as client:
-        reader = client.do_get(ticket(sql))
+    with begun(server, sql) as begun_call:
         wait_until(lambda: len(jobs()) == 1)
-        reader.cancel()
+        begun_call.cancel()
         wait_until(lambda: not jobs())
 
 
 def test_queries_beyond_the_limit_wait_and_are_refused(server: QueryServer, monkeypatch: pytest.MonkeyPatch) -> None:
     wait_until(lambda: not jobs())
     monkeypatch.setattr(service, "_WAIT_S", 1.0)
-    with flight.connect(server.uri) as client:
-        readers = [client.do_get(ticket(ENDLESS)) for _ in range(2)]
+    with begun(server, ENDLESS), begun(server, ENDLESS):
         wait_until(lambda: len(jobs()) == 2)
-        with pytest.raises(pa.ArrowException, match="the server runs 2 queries"):
-            client.do_get(ticket("select 1 as n")).read_all()
-        for reader in readers:
-            reader.cancel()
-        wait_until(lambda: not jobs())
+        body = new("Ticket", ticket=ticket("select 1 as n").ticket).SerializeToString()
+        status, words = call(server, "DoGet", body)
+        assert (status, "the server runs 2 queries" in words) == (grpc.StatusCode.RESOURCE_EXHAUSTED, True), words
+    wait_until(lambda: not jobs())
 
 
 def test_host_of_jobs_that_was_killed_is_begun_again(broker: odradek.Broker) -> None:

@@ -15,6 +15,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
@@ -212,7 +213,11 @@ def test_right_that_is_taken_away_ends_the_reading_of_a_session(
         options = flight.FlightCallOptions(headers=[client.authenticate_basic_token("carl", "carl-secret")])
         wanted = ticket('select value from secret where "offset" < 5')
         assert client.do_get(wanted, options).read_all().num_rows == 5
-        for future in admin.delete_acls([rule]).values():
+        every = AclBindingFilter(
+            ResourceType.TOPIC, "secret", ResourcePatternType.LITERAL, "User:carl", "*", AclOperation.READ,
+            AclPermissionType.ALLOW,
+        )  # fmt: skip
+        for future in admin.delete_acls([every]).values():
             future.result(30)
         with pytest.raises(flight.FlightUnauthorizedError):
             client.do_get(wanted, options).read_all()
