@@ -22,6 +22,8 @@ from spark_examples.tests.quick_jvm import QUICK_SPARK
 from tests.docs.pages import ROOT
 
 DEADLINE_S = 600
+#: As in spark-pipeline.yml.
+RUN = ("run", "--conf", "spark.sql.catalogImplementation=hive")
 LEAST_CENTS = 50_000
 
 
@@ -75,8 +77,8 @@ def test_pipeline_reads_and_writes_topics_and_tables_and_continues(broker: odrad
     given = ("--bootstrap", broker.bootstrap_servers)
     run_program("generate_orders.py", *given, "--events", "2000")
     ensure_topic(broker.bootstrap_servers, "large-orders", 1)
-    pipelines(project, "run")
+    pipelines(project, *RUN)
     check(project, broker, 2_000)
     run_program("generate_orders.py", *given, "--events", "3000", "--skip", "2000")
-    pipelines(project, "run")
+    pipelines(project, *RUN)
     check(project, broker, 3_000)
