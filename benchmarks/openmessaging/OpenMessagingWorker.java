@@ -57,6 +57,8 @@ public final class OpenMessagingWorker {
     static final long AHEAD_BYTES = 32 << 20;
     /** Upstream's level of an empty backlog, in records. */
     static final long EMPTY_BACKLOG = 1000;
+    /** Instead of a due time: a probe, and a record before the measured time. */
+    static final long NOT_MEASURED = Long.MIN_VALUE;
     static final int KEYS = 10_000;
     static final long SETTLED_NS = 20_000_000;
     static final long READY_S = 120;
@@ -130,10 +132,9 @@ public final class OpenMessagingWorker {
         this.turn = turn;
     }
 
-    // A record was due at this time, of System.nanoTime(). Its differences are right even if they overflow.
+    /** The sender decides it, and the record tells the reader: both count the same records. */
     private boolean isMeasured(long due) {
-        return measureFrom != Long.MAX_VALUE && due - measureFrom >= 0
-            && (measureUntil == Long.MAX_VALUE || due - measureUntil < 0);
+        return measureFrom != Long.MAX_VALUE && due - measureFrom >= 0;
     }
 
     private static void record(Recorder recorder, long due) {
@@ -222,7 +223,7 @@ public final class OpenMessagingWorker {
                 for (ConsumerRecord<String, byte[]> record : records) {
                     long due = ByteBuffer.wrap(record.value()).getLong();
                     received.increment();
-                    if (isMeasured(due)) {
+                    if (due != NOT_MEASURED) {
                         record(endToEnd, due);
                         measuredReceived.increment();
                     }
@@ -242,8 +243,9 @@ public final class OpenMessagingWorker {
     }
 
     private void probe(List<String> topics) throws Exception {
+        byte[] payload = ByteBuffer.allocate(Long.BYTES).putLong(NOT_MEASURED).array();
         for (int n = 0; n < producers.size(); n++) {
-            producers.get(n).send(new ProducerRecord<>(topics.get(n % topics.size()), new byte[Long.BYTES]), (data, error) -> {
+            producers.get(n).send(new ProducerRecord<>(topics.get(n % topics.size()), payload), (data, error) -> {
                 if (error != null) failure.compareAndSet(null, error);
                 else sent.increment();
             });
@@ -285,8 +287,9 @@ public final class OpenMessagingWorker {
             long due = current.await();
             // A sender that is late still sends what was due until then: no latency is left out.
             if (measureUntil != Long.MAX_VALUE && due - measureUntil >= 0) return;
+            boolean isMeasured = isMeasured(due);
             byte[] payload = payloads.get(ThreadLocalRandom.current().nextInt(payloads.size()));
-            ByteBuffer.wrap(payload).putLong(due);
+            ByteBuffer.wrap(payload).putLong(isMeasured ? due : NOT_MEASURED);
             handedOver.increment();
             producers.get(n).send(new ProducerRecord<>(topics.get(n % topics.size()), keys.next(), payload), (data, error) -> {
                 if (error != null) {
@@ -294,7 +297,7 @@ public final class OpenMessagingWorker {
                     return;
                 }
                 sent.increment();
-                if (isMeasured(due)) {
+                if (isMeasured) {
                     record(publish, due);
                     measuredSent.increment();
                 }

