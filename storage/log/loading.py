@@ -3,7 +3,7 @@
 After a clean shutdown nothing is scanned: the end of each segment is read from its last index entry on. Otherwise
 every segment from the one that holds the recovery point is read through. Bytes that are no whole batch are
 
-- a hole where whole batches, or a segment, follow them: damage;
+- a hole where whole batches, or a segment, follow them: damage. Empty segments above the recovery point do not count;
 - damage at the end of the log, where the log is known to have ended behind them (`known_end`): the log
   goes on at the end that was known, in a new segment, so that no offset is assigned twice;
 - a torn tail else, which is cut.
@@ -190,17 +190,33 @@ class LogLoader:
         """Reads the segments through from number `first`."""
         self._read_from = first
         self.snapshots = restore_producers(self, self.segments[first].base_offset)
-        for number in range(first, len(self.segments)):
-            segment = self.segments[number]
+        last_filled = max((n for n in range(first, len(self.segments)) if self.segments[n].size), default=first)
+        for number, segment in enumerate(self.segments[first:], first):
             is_last = segment is self.segments[-1]
             found = self._recover_segment(segment, 1 << 62 if is_last else self.segments[number + 1].base_offset)
+            if number >= last_filled and not is_last and found.next_offset < self.segments[number + 1].base_offset:
+                self._leave_out(number + 1)
+                is_last = True
             if is_last:
                 segment.next_offset, self._last_whole = found.next_offset, found.size
                 self._add_holes(segment, found, None)
             else:
                 segment.next_offset = self.segments[number + 1].base_offset
                 self._add_holes(segment, found, segment.next_offset)
+            if is_last:
+                break
         self.producers.end_offset = self.segments[-1].next_offset
+
+    def _leave_out(self, number: int) -> None:
+        """Deletes the empty segments from `number` on, which are above the recovery point and follow a torn tail.
+
+        A power loss leaves their names, when neither their records nor those before them were flushed.
+        """
+        left_out = self.segments[number:]
+        del self.segments[number:]
+        for segment in left_out:
+            segment.delete()
+        self.notes.append(f"{left_out[0].path}: it was empty, behind records that a crash has lost; deleted")
 
     def _recover_segment(self, segment: Segment, limit_offset: int) -> WholeBatches:
         base = segment.base_offset

@@ -448,3 +448,43 @@ def test_one_append_of_several_batches_ends_each_transaction_once(logbook):
     aborted = log.aborted_transactions(0, log.log_end_offset)
     assert [(entry.producer_id, entry.first_offset) for entry in aborted] == [(n, 2 * n) for n in range(4)]
     assert Path(log.path, "00000000000000000000.txnindex").stat().st_size == 4 * 34
+
+
+@pytest.mark.parametrize("later", [1, 2])
+def test_power_loss_after_rolls_cuts_the_tail_that_was_not_flushed(logbook, later) -> None:
+    log = logbook.open(SMALL)
+    fill(logbook, log, 5)
+    log.flush(logbook.now_ms)
+    flushed, kept = log.log_end_offset, logbook.read_all(log)
+    lost = []
+    for _ in range(1 + later):
+        log.roll(logbook.now_ms)
+        lost.append(Path(log.active.path))
+        fill(logbook, log, 1)
+    log.close(logbook.now_ms, clean=False)
+    for path in [*lost, *log_path(log).glob("*.snapshot")]:
+        os.truncate(path, 0)
+    reopened = logbook.open(SMALL, recovery_point=flushed)
+    assert not list(reopened.damage)
+    assert reopened.log_end_offset == flushed and logbook.read_all(reopened) == kept
+    again = logbook.append(reopened, b"goes on")
+    assert logbook.read_all(reopened) == kept + again
+    reopened.close(logbook.now_ms)
+    assert logbook.read_all(logbook.open(SMALL)) == kept + again
+
+
+def test_power_loss_with_a_proven_end_behind_it_is_damage(logbook) -> None:
+    log = logbook.open(SMALL)
+    fill(logbook, log, 5)
+    log.flush(logbook.now_ms)
+    flushed = log.log_end_offset
+    log.roll(logbook.now_ms)
+    lost = Path(log.active.path)
+    fill(logbook, log, 1)
+    end = log.log_end_offset
+    log.roll(logbook.now_ms)
+    log.close(logbook.now_ms, clean=False)
+    os.truncate(lost, 0)
+    reopened = logbook.open(SMALL, recovery_point=flushed, claims=[Claim(end, PROVEN, "a test")])
+    assert [(one.first_offset, one.next_offset) for one in reopened.damage] == [(flushed, end)]
+    assert reopened.log_end_offset == end

@@ -219,7 +219,7 @@ async def in_simulated_time(simulation: Simulation, service: Coroutine[None, Non
 
 
 def simulated_time(service: Coroutine[None, None, None]) -> None:
-    with Simulation(seed=7, latency_s=(0.001, 0.002), started=0.0) as simulation:
+    with Simulation(seed=7, latency_s=(0.001, 0.002), started=0.0, points=("cold cache",)) as simulation:
         assert_type(simulation.run(in_simulated_time(simulation, service)), int)
 
 
