@@ -24,6 +24,8 @@ from ..client.user_errors import UserError
 from .archiver import Archiver
 from .followed_topic import FollowedTopic, in_words_of_configs
 from .iceberg import IcebergTable
+from .keyed import Keyed
+from .keyed_table import KeyedTable
 from .store import ArchiveError, Table
 from .table_options import explained, opened_catalog
 from .topic_archive import ArchiveOptions, NotAssigned, TopicArchive
@@ -115,11 +117,13 @@ class FollowedTables:
             return None
 
     def _open_table(self, owner: Owner) -> Table:
-        followed = self._topic(owner.topic)
+        followed, folder = self._topic(owner.topic), self._settings.warehouse
+        namespace, layout = self._settings.namespace, followed.layout
+        if isinstance(layout, Keyed):
+            return KeyedTable(self._catalog, owner, layout, namespace=namespace, name=followed.name, lock_folder=folder)
         return IcebergTable(
-            self._catalog, owner, namespace=self._settings.namespace, name=followed.name,
-            partition_by=followed.partition_by, lock_folder=self._settings.warehouse,
-        )  # fmt: skip
+            self._catalog, owner, namespace=namespace, name=followed.name, partition_by=layout, lock_folder=folder
+        )
 
     def _open_archive(self, topic: str, table: Table, options: ArchiveOptions) -> TopicArchive:
         followed = self._topic(topic)

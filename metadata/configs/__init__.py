@@ -16,7 +16,7 @@ from .group_rules import validate_group_configs
 from .key import ConfigKey, ConfigResourceType, Scope
 from .resources import definition
 from .suggestions import is_removed, suggestion
-from .table_rules import check_table_place
+from .table_rules import check_table_configs, check_table_place
 from .topic_rules import lenient_topic_values, validate_topic_configs
 from .values import ConfigType, InvalidConfig, Password, Value, to_text
 
@@ -30,6 +30,7 @@ __all__ = [
     "Scope",
     "Value",
     "broker_key",
+    "check_table_configs",
     "check_table_place",
     "connection_overrides",
     "default_text",

@@ -286,12 +286,19 @@ LOG_TOPIC = {
     "min.compaction.lag.ms": "A record that is younger than this is not compacted.",
     "min.insync.replicas": "How many replicas must have a record before acks=all is answered.",
     "odradek.table.enable": "Whether a table follows the topic: the leader of partition 0 has a process that keeps it.",
+    "odradek.table.envelope": "The form of values in a table with odradek.table.key: rows (none), or Debezium's change "
+    "events (debezium).",
     "odradek.table.format": "The columns of values in the table: raw bytes, or typed ones by json, avro or protobuf.",
     "odradek.table.keep.value": "Whether a table with typed columns has the bytes of values, too, for `odradek replay`.",
+    "odradek.table.key": "The columns of the key of a table with a row for each key: `key`, the record's, or fields of the "
+    "value; unset, a table has a row for each record.",
     "odradek.table.name": "The name of the table; the topic's unless set, with underscores in place of other characters.",
-    "odradek.table.partition.by": "The unit of the timestamp that partitions the table: hour, day, month or none.",
+    "odradek.table.partition.by": "What partitions the table: with odradek.table.key columns, such as bucket(16,id); else "
+    "the unit of the timestamp, hour, day (unless set), month or none.",
+    "odradek.table.row.ttl.ms": "The age of records whose rows are deleted from a table with odradek.table.key.",
     "odradek.table.skip.unreadable": "Whether the table continues after damaged and deleted records, with a dead-letter "
     "record in their place.",
+    "odradek.table.sort.by": "The columns that sort the files of a table with odradek.table.key; its key unless set.",
     "preallocate": "Whether a segment's file gets its full size at once.",
     "remote.copy.lag.bytes": "By how many bytes the copy to tiered storage lags; -1: until records leave the local disk.",
     "remote.copy.lag.ms": "How long the copy to tiered storage is delayed; -1: until records leave the local disk.",

@@ -43,9 +43,14 @@ OWN_KEYS = (
 #: Keys of topics (docs/specialists/tables-that-follow.md). `internal`: listed only if set, since Apache Kafka has none.
 OWN_TOPIC_KEYS = (
     key("odradek.table.enable", BOOLEAN, False, internal=True),
+    key("odradek.table.envelope", STRING, "none", one_of("none", "debezium"), internal=True),
     key("odradek.table.format", STRING, "raw", one_of("raw", "json", "avro", "protobuf"), internal=True),
     key("odradek.table.keep.value", BOOLEAN, False, internal=True),
+    key("odradek.table.key", STRING, None, non_empty, internal=True),
     key("odradek.table.name", STRING, None, table_name, internal=True),
-    key("odradek.table.partition.by", STRING, "day", one_of("hour", "day", "month", "none"), internal=True),
+    # With odradek.table.key columns, and else a unit: table_rules.py has this rule.
+    key("odradek.table.partition.by", STRING, None, non_empty, internal=True),
+    key("odradek.table.row.ttl.ms", LONG, None, at_least(1_000), internal=True),
     key("odradek.table.skip.unreadable", BOOLEAN, False, internal=True),
+    key("odradek.table.sort.by", STRING, None, non_empty, internal=True),
 )

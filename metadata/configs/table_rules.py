@@ -1,4 +1,6 @@
-"""The rule for tables that follow topics: a cluster that has no place for tables refuses to enable one."""
+"""The rules for tables that follow topics: a cluster without a place for tables refuses to enable one, and some configs
+need others.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,11 @@ from .values import InvalidConfig, Value
 #: The beginning of the keys of topics and of brokers.
 PREFIX = "odradek.table."
 ENABLE, WAREHOUSE, CATALOG = f"{PREFIX}enable", f"{PREFIX}warehouse", f"{PREFIX}catalog.config"
+KEY, PARTITION_BY = f"{PREFIX}key", f"{PREFIX}partition.by"
+ENVELOPE, FORMAT = f"{PREFIX}envelope", f"{PREFIX}format"
+_OF_KEYS = (f"{PREFIX}sort.by", f"{PREFIX}row.ttl.ms")
+#: What partitions a table with a row for each record.
+UNITS = ("hour", "day", "month", "none")
 
 
 def is_enabled(configs: Mapping[str, str]) -> bool:
@@ -28,3 +35,17 @@ def check_table_place(
             f"{ENABLE}=true needs a place for tables: set {WAREHOUSE}=DIR, or {CATALOG}=FILE with the properties of an "
             "Iceberg catalog, in server.properties of every node, and restart them"
         )
+
+
+def check_table_configs(configs: Mapping[str, str]) -> None:
+    """Raises InvalidConfig for configs of a topic that need others: a key, or values with columns."""
+    has_envelope = configs.get(ENVELOPE, "none").strip() != "none"
+    if KEY not in configs:
+        needing = [name for name in _OF_KEYS if name in configs] + [ENVELOPE] * has_envelope
+        if needing:
+            raise InvalidConfig(f"{needing[0]} is for tables with a row for each key: set {KEY}, too")
+        unit = configs.get(PARTITION_BY, UNITS[0])
+        if unit.strip() not in UNITS:
+            raise InvalidConfig(f"{PARTITION_BY} is one of {', '.join(UNITS)}, not {unit[:100]!r}; columns need {KEY}")
+    elif has_envelope and configs.get(FORMAT, "raw").strip() == "raw":
+        raise InvalidConfig(f"{ENVELOPE} needs values with columns: set {FORMAT} to json, avro or protobuf, too")

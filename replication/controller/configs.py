@@ -14,6 +14,7 @@ from ...metadata.configs import (
     ConfigResourceType,
     InvalidConfig,
     appended,
+    check_table_configs,
     check_table_place,
     default_text,
     is_list,
@@ -218,6 +219,7 @@ def _validate_topic(state: ControllerState, name: str, after: Mapping[str, str])
     try:
         tiered = bool(state.values.get("remote.log.storage.system.enable"))
         validate_topic_configs(after, topic_defaults(state.values), current, tiered=tiered)
+        check_table_configs(after)
         check_table_place(after, current, state.values.get(WAREHOUSE), state.values.get(CATALOG))
     except InvalidConfig as request_error:
         return ApiError(request_error.error, str(request_error))

@@ -6,9 +6,12 @@ import pytest
 from odradek.admin.connection import Connection
 from odradek.archive.command import Form
 from odradek.archive.followed_topic import CONFIGS, FollowedTopic, in_words_of_configs
+from odradek.archive.key_columns import KeyColumns
+from odradek.archive.keyed import Envelope, Keyed
 from odradek.archive.ownership import checked_name
 from odradek.archive.store import ArchiveError, PartitionBy
-from odradek.metadata.configs import ConfigResourceType, InvalidConfig, check_table_place, validate
+from odradek.archive.table_partitions import PartitionColumn
+from odradek.metadata.configs import ConfigResourceType, InvalidConfig, check_table_configs, check_table_place, validate
 from odradek.metadata.configs.resources import OWN_TOPIC
 
 TOPIC = ConfigResourceType.TOPIC
@@ -34,9 +37,47 @@ def test_archive_reads_each_config_of_a_table() -> None:
     assert set(CONFIGS) == set(OWN_TOPIC)
 
 
-@pytest.mark.parametrize("text", [*PartitionBy, "week", "DAY", ""])
+def are_accepted(configs: dict[str, str]) -> bool:
+    try:
+        for name, text in configs.items():
+            validate(TOPIC, name, text)
+        check_table_configs(configs)
+    except InvalidConfig:
+        return False
+    return True
+
+
+def has_layout(configs: dict[str, str]) -> bool:
+    try:
+        FollowedTopic.of_configs("a", configs)
+    except ArchiveError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("text", [*PartitionBy, "week", "DAY", "", "id", "bucket(16,id)"])
 def test_broker_accepts_the_partitions_of_the_archive(text: str) -> None:
-    assert accepts("partition.by", text) == (text in set(PartitionBy))
+    assert are_accepted({"odradek.table.partition.by": text}) == (text in set(PartitionBy))
+
+
+@pytest.mark.parametrize(
+    "configs",
+    [
+        {"key": "id"}, {"key": "id,day", "sort.by": "id"}, {"key": "key", "row.ttl.ms": "1000"}, {"key": ""},
+        {"key": "id", "row.ttl.ms": "999"}, {"key": "id", "partition.by": "bucket(16,id),day"}, {"sort.by": "id"},
+        {"row.ttl.ms": "5000"}, {"envelope": "debezium"}, {"envelope": "none"}, {"key": "id", "envelope": "canal"},
+        {"key": "id", "envelope": "debezium", "format": "json"},
+    ],
+)  # fmt: skip
+def test_broker_accepts_the_keyed_tables_of_the_archive(configs: dict[str, str]) -> None:
+    named = {f"odradek.table.{name}": text for name, text in configs.items()}
+    is_short = configs.get("row.ttl.ms") == "999"
+    assert are_accepted(named) == (has_layout(named) and configs.get("key") != "" and not is_short)
+
+
+def test_envelope_needs_columns_of_values() -> None:
+    configs = {"odradek.table.key": "id", "odradek.table.envelope": "debezium"}
+    assert not are_accepted(configs) and are_accepted(configs | {"odradek.table.format": "json"})
 
 
 @pytest.mark.parametrize("text", [*Form, "xml", ""])
@@ -60,8 +101,24 @@ def test_configs_are_the_options_of_the_table() -> None:
     )
 
 
+def test_configs_are_the_options_of_a_keyed_table() -> None:
+    configs = {
+        "odradek.table.key": "id", "odradek.table.envelope": "debezium", "odradek.table.sort.by": "id, key",
+        "odradek.table.row.ttl.ms": "1500", "odradek.table.partition.by": "bucket(4,id)",
+    }  # fmt: skip
+    keyed = Keyed(
+        KeyColumns.named(["id"]),
+        Envelope.debezium,
+        ("value.id", "key"),
+        1.5,
+        (PartitionColumn("value.id", "bucket[4]"),),
+    )
+    found = FollowedTopic.of_configs("a.b", configs).layout
+    assert found == keyed and isinstance(found, Keyed) and found.partition_by == keyed.partition_by
+
+
 def test_stored_values_of_another_release_are_errors_of_their_topic() -> None:
-    with pytest.raises(ArchiveError, match=r"topic a: odradek\.table\.partition\.by is one of hour, day, month, none"):
+    with pytest.raises(ArchiveError, match=r"topic a: odradek\.table\.partition\.by takes hour, day, month, none"):
         FollowedTopic.of_configs("a", {"odradek.table.partition.by": "week"})
 
 

@@ -112,6 +112,18 @@ def test_table_has_the_rows_by_its_configs_and_its_group_has_the_lag(followed: H
     }  # fmt: skip
 
 
+def test_table_with_a_key_has_a_row_for_each_key(followed: Harness, warehouse: Path) -> None:
+    followed.create(
+        "stock", 1, odradek_table_enable="true", odradek_table_format="json", odradek_table_key="id",
+        odradek_table_partition_by="bucket(2,id)",
+    )  # fmt: skip
+    followed.write("stock", [b'{"id": 1, "n": 1}', b'{"id": 2, "n": 2}', b'{"id": 1, "n": 3}'])
+    eventually(lambda: set(offsets(warehouse, "stock")) == {1, 2}, what="the table has the last row of each key")
+    set_config(followed.process.bootstrap, "stock", "odradek.table.key=n")
+    error = eventually(lambda: table_status(followed, "stock")[0]["error"], what="the status has the error")
+    assert "has a row for each key" in error and "odradek.table.key id" in error
+
+
 def test_killed_process_is_started_again_and_continues(followed: Harness, warehouse: Path) -> None:
     followed.create("killed", **{"odradek.table.enable": "true"})
     followed.fill("killed", 20)
