@@ -23,6 +23,8 @@ from tests.archive.harness.broker import NOW_MS, Harness
 from tests.archive.harness.keyed import open_keyed, rows_by_engine, scanned
 from tests.archive.harness.tables import source_of
 
+pytestmark = pytest.mark.slow
+
 _DEADLINE_S = 120
 
 
