@@ -18,6 +18,10 @@ the tables of `open_table`. `Replay` is what `odradek replay` runs.
 | `replacement.py` | a table made anew: its rows and its dead-letter records count together |
 | `null_lists.py` | PyIceberg's projection of columns, with lists that are null |
 | `data_files.py`, `maintenance.py` | files of Iceberg tables; small files, old snapshots, files without a snapshot |
+| `keyed_table.py` | Iceberg tables with a row for each key; `keyed.py`: their settings, `keyed_options.py`: the options |
+| `keyed_records.py`, `change_events.py`, `changes.py` | records as changes, also of Debezium; the last change of a key |
+| `keyed_files.py`, `key_index.py`, `key_columns.py` | files that changes write again, keys in files, keys of rows |
+| `table_partitions.py` | partitions of a table by columns and buckets |
 | `spark_tasks.py` | the turns as jobs of PySpark: tasks write files, the driver commits |
 | `parquet.py` | plain Parquet: the manifest is the commit |
 | `relation.py` | a table and its log as one; `stored_rows.py`, `log_rows.py`: its parts |
