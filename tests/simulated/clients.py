@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from aiokafka.cluster import ClusterMetadata
 from odradek.testing.simulation.incarnations import OUTSIDE, OWNER, Incarnation
 from odradek.testing.simulation.loop import VirtualLoop
+from odradek.testing.simulation.network import SimulatedNetwork
 
 from compat_tests.histories.aiokafka_client import AiokafkaClient, Runner
 from compat_tests.histories.client import OPERATION_S
@@ -56,7 +57,9 @@ class SimulatedRunner(Runner):
 
     def close(self) -> None:
         self._life.is_alive = False
-        self._loop.network.ended(self._life)
+        network = self._loop.network
+        assert isinstance(network, SimulatedNetwork)
+        network.ended(self._life)
 
 
 class SimulatedAiokafka(AiokafkaClient):

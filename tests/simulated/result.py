@@ -31,7 +31,7 @@ class Result:
     outcomes: dict[str, int] = field(default_factory=dict)
     anomalies: dict[str, int] = field(default_factory=dict)
     broken: str = ""
-    idle: Sequence[str] = ()
+    idle: list[str] = field(default_factory=list)
     hash: int = 0
 
     @property

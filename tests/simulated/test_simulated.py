@@ -40,7 +40,7 @@ def test_seed_gives_the_same_history_byte_for_byte(tmp_path: Path) -> None:
         results.append(Result(**json.loads(ran.stdout.splitlines()[-1])))
     histories = [(tmp_path / name / f"{_SEED}.jsonl").read_bytes() for name in ("one", "two")]
     assert histories[0] == histories[1] and results[0].hash == results[1].hash
-    assert results[0].operations > 50 and results[0].outcomes["send ok"] > 0
+    assert results[0].operations > 20 and results[0].outcomes["send ok"] > 0
     assert sum(results[0].points.values()) > 0
 
 
