@@ -61,12 +61,11 @@ def test_page_of_an_archive_shows_its_lag_and_its_last_commit(
 ) -> None:
     pages.open("/pipelines")
     pages.await_text("kafka.orders", _DEADLINE_S)
+    pages.open("/pipelines/archive/kafka.orders")
     broker.topic("orders").send(*[b"{}"] * LEFT)
-
-    def is_shown() -> bool:
-        pages.open("/pipelines/archive/kafka.orders")
-        return f"{LEFT} offsets" in pages.text and pages.chart_points() >= _POINTS
-
-    pages.await_true(is_shown, _DEADLINE_S)
+    pages.await_true(
+        lambda: f"{LEFT} offsets" in pages.text and f"Lag\n{LEFT}" in pages.text and pages.chart_points() >= _POINTS,
+        _DEADLINE_S,
+    )
     take_screenshot(pages, tmp_path, "console-pipeline.png")
     assert pages.violations() == [] and pages.errors() == []
