@@ -128,7 +128,8 @@ def test_one_of_two_drivers_with_the_same_batch_decides(query: Query) -> None:
 
     with ThreadPoolExecutor(len(both)) as threads:
         list(threads.map(commit, both))  # raises any other error of theirs
-    assert len(failures) < 2
+    # The one that has decided may be fenced, too, before its last note: both fail then, and a restart goes on.
+    assert len(failures) < 2 or query.decisions().read().batch == 0
     query.decisions().commit(query.batch("run-c", 0))
     query.decisions().commit(query.batch("run-c", 1))
     assert query.committed() == rows(0, 1)
