@@ -89,7 +89,9 @@ class KeyColumns:
                 )
                 raise ArchiveError(f"topic {topic}: the values lack the column {path} of --key; they have {known}")
             if pa.types.is_floating(kind) or pa.types.is_nested(kind):
-                raise ArchiveError(f"topic {topic}: the column {path} of --key is of the type {kind}, which is no key")
+                raise ArchiveError(
+                    f"topic {topic}: the column {path} of --key is of the type {kind}, which cannot be a key"
+                )
 
     def encoded(self, rows: pa.Table) -> pa.Array:
         """The key of each row as large binary; null where a column of it is."""

@@ -20,6 +20,7 @@ from .key_columns import column_at, column_path
 from .store import ArchiveError
 
 _TIMESTAMP = "timestamp"
+_EXAMPLES = "examples are country, bucket(16,id), truncate(4,name) and day(created)"
 _UNITS = ("hour", "day", "month", "year")
 _NUMBERED = ("bucket", "truncate")
 _CALL = re.compile(r"(?P<name>[a-z]+)\((?:(?P<number>\d+), *)?(?P<column>[^(),]+)\)")
@@ -42,14 +43,18 @@ class PartitionColumn:
         call = _CALL.fullmatch(text)
         if call is None:
             if "(" in text or ")" in text:
-                raise ArchiveError(f"{text!r} is no partition: country, bucket(16,id), truncate(4,name), day(created)")
+                raise ArchiveError(
+                    f"{text!r} cannot be a partition; examples are country, bucket(16,id), truncate(4,name), day(created)"
+                )
             return cls(column_path(text), "identity")
         name, number, path = call["name"], call["number"], column_path(call["column"].strip())
         if name in _NUMBERED and number is not None and int(number) > 0:
             return cls(path, f"{name}[{number}]")
         if name in _UNITS and number is None:
             return cls(path, name)
-        raise ArchiveError(f"{text!r} is no partition: country, bucket(16,id), truncate(4,name), day(created)")
+        raise ArchiveError(
+            f"{text!r} cannot be a partition; examples are country, bucket(16,id), truncate(4,name), day(created)"
+        )
 
     @property
     def name(self) -> str:
@@ -87,8 +92,8 @@ def rows_by_partition(schema: Schema, spec: PartitionSpec, rows: pa.Table) -> It
     found, of_rows = np.unique(codes, return_inverse=True)
     if len(found) > _MOST_PARTITIONS:
         raise ArchiveError(
-            f"the rows of one write have {len(found)} partitions, and at most {_MOST_PARTITIONS} can be: choose a coarser "
-            "--partition-by, such as bucket(16,COLUMN)"
+            f"the number of partitions of one write is {len(found)}, and at most {_MOST_PARTITIONS} can be: choose a "
+            "coarser --partition-by, such as bucket(16,COLUMN)"
         )
     for number, code in enumerate(found.tolist()):
         key = _partition_key(schema, spec, _values_at(values, code))

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ..tiers.lineage import OffsetAndEpoch
     from .tier import MetadataEvents, Tier
 
-#: An offset that no log has: a broker checks the right to read first, and then says that it is out of range.
+#: An offset that no log has: a broker checks the right to read first, and then responds OFFSET_OUT_OF_RANGE.
 _BEYOND_ANY_LOG = (1 << 63) - 2
 
 

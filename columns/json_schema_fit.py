@@ -1,6 +1,6 @@
 """The check whether columns of Arrow can be values of a JSON Schema: by the types of its properties, before any value.
 
-What a schema says besides types and names (`oneOf`, patterns, limits) is not checked.
+What a schema has besides types and names (`oneOf`, patterns, limits) is not checked.
 """
 
 from __future__ import annotations

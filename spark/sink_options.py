@@ -19,7 +19,7 @@ DELIVERY_TIMEOUT_MS = 120_000
 PAYLOAD_BYTES = 512 << 10
 PARTITIONERS = {"java": rows.JAVA, "librdkafka": rows.LIBRDKAFKA}
 _FORMATS = ("json", "avro", "protobuf")
-#: Formats whose bytes nobody could read without the schema.
+#: Formats whose bytes cannot be read without the schema.
 _WITH_REGISTRY = ("avro", "protobuf")
 _NAMES = (
     "topic", "ledger", "ledgerTopic", "partitioner", "skipExpired", "checkpointLocation", "valueFormat", "keyFormat",

@@ -17,6 +17,7 @@ ELSEWHERE = {
     "records/content_encoder.py": {"_encode_json"},  # `_explained_encode`
     "cli/records/row_input.py": {"_headers"},  # `record_of`
     "archive/parquet.py": {"text", "read"},  # own texts
+    "archive/table_process.py": {"of_line", "_topics"},  # lines of the broker that started it
     "spark/latest.py": {"_checked_owner", "_merged"},  # properties of its own table
     "storage/files/clean_replicas.py": {"read_clean_replicas"},  # behind a checksum
     "server/access/authentication/oauth_assertions.py": {"_templates"},  # the operator's template

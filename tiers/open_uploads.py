@@ -26,7 +26,7 @@ from .store_opener import StoreOpener
 
 log = logging.getLogger("odradek.tiers")
 
-#: Of one request and its response.
+#: Deadline of one request and its response.
 _WHOLE_S = 60.0
 _NO_CONTENT = hashlib.sha256(b"").hexdigest()
 #: A response has a thousand uploads at most, with names of up to 1,024 characters.

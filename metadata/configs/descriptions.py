@@ -293,7 +293,7 @@ LOG_TOPIC = {
     "odradek.table.key": "The columns of the key of a table with a row for each key: `key`, the record's, or fields of the "
     "value; unset, a table has a row for each record.",
     "odradek.table.name": "The name of the table; the topic's unless set, with underscores in place of other characters.",
-    "odradek.table.partition.by": "What partitions the table: with odradek.table.key columns, such as bucket(16,id); else "
+    "odradek.table.partition.by": "Partitions of the table: with odradek.table.key columns, such as bucket(16,id); else "
     "the unit of the timestamp, hour, day (unless set), month or none.",
     "odradek.table.row.ttl.ms": "The age of records whose rows are deleted from a table with odradek.table.key.",
     "odradek.table.skip.unreadable": "Whether the table continues after damaged and deleted records, with a dead-letter "

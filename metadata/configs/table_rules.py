@@ -14,7 +14,7 @@ ENABLE, WAREHOUSE, CATALOG = f"{PREFIX}enable", f"{PREFIX}warehouse", f"{PREFIX}
 KEY, PARTITION_BY = f"{PREFIX}key", f"{PREFIX}partition.by"
 ENVELOPE, FORMAT = f"{PREFIX}envelope", f"{PREFIX}format"
 _OF_KEYS = (f"{PREFIX}sort.by", f"{PREFIX}row.ttl.ms")
-#: What partitions a table with a row for each record.
+#: Partitions of a table with a row for each record.
 UNITS = ("hour", "day", "month", "none")
 
 

@@ -23,7 +23,7 @@ MOST_FRAME_BYTES = 64 << 20
 
 
 class JobLimits(NamedTuple):
-    """Of each job: the memory of its process beyond what all have, and its time, with that of the client to read it."""
+    """Memory of the process of a job beyond what all have, and time of a job, with that of the client to read it."""
 
     memory_bytes: int
     time_s: float

@@ -22,7 +22,7 @@ from spark_examples.tests.quick_jvm import QUICK_SPARK
 from tests.docs.pages import ROOT
 
 DEADLINE_S = 600
-#: As in spark-pipeline.yml.
+#: As in order_totals/spark-pipeline.yml.
 RUN = ("run", "--conf", "spark.sql.catalogImplementation=hive")
 LEAST_CENTS = 50_000
 

@@ -79,7 +79,7 @@ def test_key_that_values_lack_is_an_error_that_names_their_columns(harness: Harn
     harness.write("lacking", texts({"a": 1, "b": [2]}))
     with pytest.raises(ArchiveError, match=r"lack the column value\.id of --key; they have a, b"):
         archive(harness, tmp_path, "lacking", by("id"))
-    with pytest.raises(ArchiveError, match="which is no key"):
+    with pytest.raises(ArchiveError, match="which cannot be a key"):
         archive(harness, tmp_path, "lacking", by("b"))
 
 

@@ -90,7 +90,7 @@ def connect(address: tuple[str, int], timeout: float, source_address: object = N
 
 
 class _Received(asyncio.Protocol):
-    """What arrived on a connection, and its one waiting reader."""
+    """Bytes that have arrived on a connection, and its one waiting reader."""
 
     def __init__(self) -> None:
         self.transport: asyncio.Transport

@@ -16,7 +16,7 @@ _CUT_SHORT = "unwritten"
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a seed. `seconds`: of simulated time. `events`: callbacks of nodes, each followed by checks."""
+    """Outcome of a seed. `seconds`: of simulated time. `events`: callbacks of nodes, each followed by checks."""
 
     seed: int
     commit: str

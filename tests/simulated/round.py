@@ -72,7 +72,7 @@ class Outcome:
     faults: Counter[str] = field(default_factory=Counter)
     points: Counter[str] = field(default_factory=Counter)
     verdict: Verdict | None = None
-    #: What was not done in time, or the invariant that is broken.
+    #: Work that was not done in time, or the invariant that is broken.
     broken: str = ""
     idle: Sequence[str] = ()
     seconds: float = 0.0

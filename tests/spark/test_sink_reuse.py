@@ -1,4 +1,4 @@
-"""Tasks and commits of the sink leave their process cheap for the next one (worker_process.py)."""
+"""Tasks and commits of the sink leave their process cheap for the next one (`spark/worker_process.py`)."""
 
 from __future__ import annotations
 

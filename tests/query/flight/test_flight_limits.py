@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("processes")
 
 #: Takes time without end, and stays within one call of DuckDB.
 ENDLESS = "select count(*) from range(10000000) a, range(10000000) b where (a.range * b.range) % 7 = 3"
-#: An answer without end.
+#: A result without end.
 ENDLESS_ROWS = "select i, repeat('x', 1000) as text from range(1000000000) t(i)"
 
 
