@@ -47,6 +47,7 @@ LOGGERS = {
     "odradek.security": "SASL and tokens",
     "odradek.slow": "slow requests",
     "odradek.storage": "log files",
+    "odradek.tables": "the process that keeps tables of topics",
     "odradek.telemetry": "client metrics",
     "odradek.tls": "keys and certificates",
     "odradek.topics": "creation of internal topics",
