@@ -109,7 +109,8 @@ def out_of_range_error(hosted: HostedPartition, wanted: FetchedPartition) -> int
 
     Only the leader's log shows what the partition has. A follower may not have it yet, or have lost it with its power. A
     consumer that sends the leader's epoch asks the leader after OFFSET_OUT_OF_RANGE (KIP-392). One that does not
-    (aiokafka) may have come with old metadata, and would begin at `auto.offset.reset`: it is sent to the leader. Apache Kafka returns OFFSET_OUT_OF_RANGE here too (KAFKA-14255).
+    (aiokafka) may have come with old metadata, and would begin at `auto.offset.reset`: it is sent to the leader. Apache
+    Kafka returns OFFSET_OUT_OF_RANGE here too (KAFKA-14255).
     """
     if hosted.is_leader or wanted.current_leader_epoch != ANY_EPOCH:
         return _OFFSET_OUT_OF_RANGE
