@@ -48,6 +48,7 @@ from .fetch_response import (
     is_remote,
     is_urgent,
     nothing_yet,
+    out_of_range_error,
     rejected,
     starts_elsewhere,
     topics_of,
@@ -362,7 +363,7 @@ class Fetch(ParkedFetch):
                         raise
                 return self._look_at_remote(hosted, wanted, left, whole_first)
             except OffsetOutOfRange:
-                error = _OFFSET_OUT_OF_RANGE
+                error = out_of_range_error(hosted, wanted)
             except SegmentSuspected as suspected:
                 if self._inspections < MOST_INSPECTIONS:
                     raise Inspection(hosted, suspected.base_offset) from suspected
@@ -401,7 +402,10 @@ class Fetch(ParkedFetch):
             return result
         if remote.error:
             hosted.counters.failed_fetches += 1
-            return FetchResult(wanted, hosted, rejected(hosted.index, remote.error, None), None)
+            error = remote.error
+            if error == _OFFSET_OUT_OF_RANGE:
+                error = out_of_range_error(hosted, wanted)
+            return FetchResult(wanted, hosted, rejected(hosted.index, error, None), None)
         if len(remote.data) and wanted.fetch_offset >= hosted.log.log_start_offset:
             if self._isolated:
                 result.data.aborted_transactions = [

@@ -15,6 +15,7 @@ from ...protocol.messages.fetch import (
 from ...protocol.messages.leader_id_and_epoch import LeaderIdAndEpoch
 from ...protocol.messages.node_endpoints import NodeEndpoint
 from ...protocol.uuids import ZERO_UUID
+from ...replication.replica_role import ANY_EPOCH
 from ...storage.log.log import OffsetOutOfRange
 
 if TYPE_CHECKING:
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
     from ..partitions.remote_reads import RemoteSlice
     from .fetched_partition import FetchedPartition
 
-_LED_ELSEWHERE = (int(ErrorCode.NOT_LEADER_OR_FOLLOWER), int(ErrorCode.FENCED_LEADER_EPOCH))
+_NOT_LEADER_OR_FOLLOWER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+_OFFSET_OUT_OF_RANGE = int(ErrorCode.OFFSET_OUT_OF_RANGE)
+_LED_ELSEWHERE = (_NOT_LEADER_OR_FOLLOWER, int(ErrorCode.FENCED_LEADER_EPOCH))
 
 NO_REPLICA = -1
 # Shared by all responses that say nothing there.
@@ -99,6 +102,19 @@ def is_remote(hosted: HostedPartition, offset: int) -> bool:
     """Returns whether only the remote store has the offset."""
     log = hosted.log
     return log.config.remote_storage and log.log_start_offset <= offset < log.local_log_start_offset
+
+
+def out_of_range_error(hosted: HostedPartition, wanted: FetchedPartition) -> int:
+    """Returns the error for an offset that the log of this replica does not have.
+
+    Only the leader's log shows what the partition has. A follower may not have it yet, or have lost it with its power. A
+    consumer that sends the leader's epoch asks the leader after OFFSET_OUT_OF_RANGE (KIP-392). One that does not
+    (aiokafka) may have come with old metadata, and would begin at `auto.offset.reset`: it is sent to the leader. Apache
+    Kafka returns OFFSET_OUT_OF_RANGE here too (KAFKA-14255).
+    """
+    if hosted.is_leader or wanted.current_leader_epoch != ANY_EPOCH:
+        return _OFFSET_OUT_OF_RANGE
+    return _NOT_LEADER_OR_FOLLOWER
 
 
 def is_urgent(data: PartitionData) -> bool:

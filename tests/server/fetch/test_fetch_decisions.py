@@ -107,6 +107,33 @@ def test_error_of_a_partition_is_due_at_once(partition: FetchPartition, error: E
     simulated(story)
 
 
+@pytest.mark.parametrize(
+    ("epoch", "error"), [(-1, ErrorCode.NOT_LEADER_OR_FOLLOWER), (2, ErrorCode.OFFSET_OUT_OF_RANGE)]
+)
+@pytest.mark.parametrize("offset", [0, 4])
+def test_follower_does_not_decide_that_an_offset_is_out_of_range(
+    offset: int, epoch: int, error: ErrorCode, tmp_path: Path
+) -> None:
+    """A consumer with old metadata and no epoch would begin at its `auto.offset.reset` while the leader has the offset."""
+
+    async def story() -> None:
+        harness = Harness(tmp_path)
+        hosted = harness.hosted[0]
+        for _ in range(3):
+            hosted.append(produced(), NOW_MS)
+        hosted.advance_log_start_offset(1)
+        harness.fetch(ask(offset=offset), min_bytes=1000)
+        assert harness.data()[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE, "the leader knows"
+        hosted.follow_leader(THIRD, epoch=2)
+        harness.fetch(ask(offset=offset, epoch=epoch), min_bytes=1000)
+        assert harness.data()[0].error_code == error and len(harness.responses) == 2, "it is due at once"
+        for inside in (1, 3):
+            harness.fetch(ask(offset=inside, epoch=epoch), max_wait_ms=0)
+            assert harness.data()[0].error_code == 0, "consumers read from followers"
+
+    simulated(story)
+
+
 def test_connection_that_has_ended_gets_nothing(tmp_path: Path) -> None:
     async def story() -> None:
         harness = Harness(tmp_path)

@@ -265,6 +265,19 @@ def test_records_that_are_deleted_meanwhile_are_not_sent(tmp_path: Path) -> None
     simulated(story)
 
 
+def test_follower_does_not_decide_that_the_store_lacks_an_offset(tmp_path: Path) -> None:
+    async def story() -> None:
+        harness = Tiered(tmp_path)
+        harness.hosted[0].follow_leader(FOLLOWER, epoch=2)
+        for epoch, error in ((-1, ErrorCode.NOT_LEADER_OR_FOLLOWER), (2, ErrorCode.OFFSET_OUT_OF_RANGE)):
+            harness.fetch(ask(offset=2, epoch=epoch))
+            harness.port.done[-1](RemoteRecords(ErrorCode.OFFSET_OUT_OF_RANGE))
+            await turns()
+            assert harness.data()[0].error_code == error
+
+    simulated(story)
+
+
 def test_follower_is_sent_behind_the_stores_part(tmp_path: Path) -> None:
     async def story() -> None:
         harness = Tiered(tmp_path, followers=(FOLLOWER,))

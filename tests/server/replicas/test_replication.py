@@ -221,8 +221,10 @@ async def test_a_consumer_is_sent_to_the_replica_in_its_rack_and_reads_there(tmp
         assert (await replicas.fetch(1)).preferred_read_replica == -1
 
 
-async def fetched(replicas: Replicas, number: int, version: int, leader_epoch: int = -1) -> FetchResponse:
-    asked = FetchPartition(0, leader_epoch, partition_max_bytes=1 << 20)
+async def fetched(
+    replicas: Replicas, number: int, version: int, leader_epoch: int = -1, offset: int = 0
+) -> FetchResponse:
+    asked = FetchPartition(0, leader_epoch, offset, partition_max_bytes=1 << 20)
     name = {"topic": TOPIC} if version < 13 else {"topic_id": TOPIC_ID}
     request = FetchRequest(max_wait_ms=0, min_bytes=1, topics=[FetchTopic(**name, partitions=[asked])])
     response: FetchResponse = await replicas.ask(number, request, version)
@@ -266,6 +268,8 @@ async def test_fetch_from_non_leader_returns_current_leader(changed: Replicas) -
     for version in (16, 17):
         assert reported(await fetched(changed, 3, version)) == (NOT_LEADER, led(changed, 2))
         assert reported(await fetched(changed, 1, version)) == (0, NO_HINT), "consumers read from followers"
+        beyond = await fetched(changed, 1, version, offset=changed.hosted(1).log_end_offset + 1)
+        assert reported(beyond) == (NOT_LEADER, led(changed, 2))
         fenced = await fetched(changed, 1, version, leader_epoch=0)
         assert reported(fenced) == (ErrorCode.FENCED_LEADER_EPOCH, led(changed, 2))
 
