@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import socket
 from collections import Counter
@@ -49,6 +50,8 @@ STARTED_S = 1_800_000_000.0
 #: The time for the cluster to start or to recover, and for workers to end: sessions, timeouts, and jumped clocks.
 _SETTLE_S = 300.0
 _LOOK_S = 0.5
+#: Simulated time between two collections of garbage.
+_COLLECT_S = 30.0
 _LATENCIES_S = ((0.0001, 0.002), (0.001, 0.06))
 _TOPICS = {QUEUE: 3, APPEND: 2}
 
@@ -102,6 +105,10 @@ class Round:
     def run(self) -> Outcome:
         outcome = self.outcome
         logging.disable(logging.CRITICAL)  # clients log each lost connection
+        # The collector runs by numbers of objects, which imports change, and it closes what nobody holds: at its own times a run
+        # would not be repeatable.
+        gc.collect()
+        gc.disable()
         try:
             with self._simulation as simulation, Recorder(self._path) as self._recorder:
                 simulation.replaced.replace(socket, "create_connection", connect)
@@ -119,6 +126,7 @@ class Round:
                     outcome.points = simulation.buggify.counts
                 worker_of = dict(self._recorder.thread_of)
         finally:
+            gc.enable()
             logging.disable(logging.NOTSET)
         history = read(self._path)
         outcome.verdict = judge(history)
@@ -133,9 +141,18 @@ class Round:
         self._faults = FaultInjector(self._cluster, self._watch, self._dice(), self.plan.faults)
         self._cluster.on_power_failure, self._cluster.failed = self._watch.power_failed, self._break
         loop.watch = self._watch
+        collecting = loop.create_task(self._collect())
         story = loop.create_task(self._story())
         story.add_done_callback(self._ended)
-        await self._over
+        try:
+            await self._over
+        finally:
+            collecting.cancel()
+
+    async def _collect(self) -> None:
+        while True:
+            await asyncio.sleep(_COLLECT_S)
+            gc.collect()
 
     def _ended(self, story: asyncio.Task[None]) -> None:
         failure = story.exception()

@@ -32,9 +32,13 @@ def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("processes")
-def test_seed_gives_the_same_history_byte_for_byte(tmp_path: Path) -> None:
+def test_seed_gives_the_same_history_byte_for_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     results = []
     for name in ("one", "two"):
+        if (
+            name == "two"
+        ):  # modules that are compiled again make other numbers of objects, by which Python collects garbage
+            monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path / "compiled"))
         ran = command(tmp_path / name, "--only", str(_SEED), "--seconds", str(_SECONDS), "--keep")
         assert ran.returncode == 0, ran.stdout[-5_000:] + ran.stderr[-5_000:]
         results.append(Result(**json.loads(ran.stdout.splitlines()[-1])))
