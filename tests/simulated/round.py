@@ -105,8 +105,8 @@ class Round:
     def run(self) -> Outcome:
         outcome = self.outcome
         logging.disable(logging.CRITICAL)  # clients log each lost connection
-        # The collector runs by numbers of objects, which imports change, and it closes unused files and connections: a run that it
-        # interrupts at its own times is not repeatable.
+        # The collector runs by numbers of objects, which imports change, and it closes unused connections. With its own
+        # times a run is not repeatable.
         gc.collect()
         gc.disable()
         try:
