@@ -113,8 +113,8 @@ _SAMPLES = {
 
 
 def kafkas(resource: ConfigResourceType) -> list[ConfigKey]:
-    """The keys of a resource without those of mirrors, which Apache Kafka does not have."""
-    return [key for key in definition(resource).values() if not key.name.startswith("mirror.")]
+    """The keys of a resource without those of mirrors and of tables, which Apache Kafka does not have."""
+    return [key for key in definition(resource).values() if not key.name.startswith(("mirror.", "odradek."))]
 
 
 @dataclass
