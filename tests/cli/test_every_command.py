@@ -38,6 +38,7 @@ ARGUMENTS = {
     "consume": "typo -o beginning",
     "query": "'select * from typo'",
     "archive": "typo --warehouse FOLDER --once",
+    "table status": "typo",
     "replay": "typo typo --warehouse FOLDER",
     "record": "typo --file FOLDER/records.jsonl",
     "produce": "typo",
