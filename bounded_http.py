@@ -1,7 +1,8 @@
 """An HTTP server with a thread for each connection, within limits: for few clients, as scrapers and tests are.
 
 A request has to come whole in a time, and its response to go. With too many connections a new one ends the oldest whose
-request has not come, so that silent clients keep no other client out.
+request has not come, so that silent clients keep no other client out. Where all are at their responses,
+it waits for a second.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from typing import ClassVar, Union
 Request = Union[socket.socket, tuple[bytes, socket.socket]]
 #: States of a connection: it waits for a request, takes one, or answers it.
 IDLE, RECEIVING, RESPONDING = "idle", "receiving", "responding"
+#: A connection that finds all others at their responses waits for one of them, before it is closed.
+_ROOM_S = 1.0
 
 
 class _Open:
@@ -39,6 +42,8 @@ class BoundedServer(ThreadingHTTPServer):
         #: The oldest first.
         self._open: dict[socket.socket, _Open] = {}
         self._lock = threading.Lock()
+        #: Notified when a connection has ended or its response has gone.
+        self._room = threading.Condition(self._lock)
         self._thread: threading.Thread | None = None
         super().__init__(address, handler)
 
@@ -60,13 +65,16 @@ class BoundedServer(ThreadingHTTPServer):
     def process_request(self, request: Request, client_address: object) -> None:
         assert isinstance(request, socket.socket)
         with self._lock:
-            has_room = len(self._open) < self.most_connections or self._end_oldest()
+            has_room = self._room.wait_for(self._makes_room, _ROOM_S)
             if has_room:
                 self._open[request] = _Open()
         if has_room:
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
+
+    def _makes_room(self) -> bool:
+        return len(self._open) < self.most_connections or self._end_oldest()
 
     def _end_oldest(self) -> bool:
         waiting = (one for one, state in self._open.items() if state.part != RESPONDING)
@@ -88,6 +96,7 @@ class BoundedServer(ThreadingHTTPServer):
         finally:
             with self._lock:
                 self._open.pop(request, None)  # type: ignore[arg-type]
+                self._room.notify()
 
     def service_actions(self) -> None:
         """Ends connections whose time is over; the loop of the server calls it."""
@@ -103,6 +112,8 @@ class BoundedServer(ThreadingHTTPServer):
             state = self._open.get(connection)
             if state is not None:
                 state.part, state.since_s = part, time.monotonic()
+                if part != RESPONDING:
+                    self._room.notify()
 
     def handle_error(self, request: Request, client_address: object) -> None:
         """A client that has gone costs no line."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import http.client
+import select
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager, suppress
 
 import odradek
 import pytest
-from odradek.bounded_http import BoundedServer
+from odradek.bounded_http import BoundedHandler, BoundedServer
 from odradek.cli.processes import endpoint
 from odradek.console import connections
 from odradek.server.observability import subsystem as observability
@@ -159,3 +162,38 @@ def test_connection_serves_further_requests(port: Port) -> None:
         assert response.status == 200
         response.read()
     one.close()
+
+
+class OfOne(BoundedServer):
+    """A server with room for one connection, whose response waits."""
+
+    most_connections = 1
+    is_held = threading.Event()
+    may_go = threading.Event()
+
+
+class Held(BoundedHandler):
+    def do_GET(self) -> None:
+        self.received()
+        OfOne.is_held.set()
+        OfOne.may_go.wait(MOST_RESPONSE_S)
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+
+def test_connection_waits_for_a_response_that_takes_the_last_room(sockets: None) -> None:
+    server = OfOne(("127.0.0.1", 0), Held)
+    server.begin("of one", 0.05)
+    try:
+        second = http.client.HTTPConnection("127.0.0.1", server.port, timeout=MOST_RESPONSE_S)
+        with ThreadPoolExecutor(1) as others, closing(second):
+            first = others.submit(status_of, server.port, "/")
+            assert OfOne.is_held.wait(MOST_RESPONSE_S)
+            second.request("GET", "/")
+            assert select.select([second.sock], [], [], 0.3) == ([], [], []), "it is not closed"
+            OfOne.may_go.set()
+            assert (first.result(), second.getresponse().status) == (200, 200)
+    finally:
+        OfOne.may_go.set()
+        server.end()
