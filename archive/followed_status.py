@@ -6,18 +6,21 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from ..admin.configs import describe_topic_configs
-from ..admin.group_lag import lags
+from ..admin.group_lag import lags_of
 from ..admin.group_offsets import committed
-from ..admin.lag import sum_of
+from ..admin.lag import GroupProgress, sum_of
 from ..admin.pipeline_progress import ARCHIVE_GROUPS, PipelineProgress, newest_progress
 from ..admin.topics import Topic, describe_topics
 from .followed_topic import CONFIGS, FollowedTopic, in_words_of_configs, is_enabled
 from .store import ArchiveError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from ..admin.configs import ConfigValue
+    from ..admin.group_offsets import Committed
+    from ..admin.lag import Lag
+    from ..admin.places import Place
     from ..admin.session import Admin
 
 #: States: no commit so far; the last turn failed; records are left; none are.
@@ -48,26 +51,46 @@ def followed_tables(admin: Admin, namespace: str) -> list[FollowedStatus]:
     topics = {one.name: one for one in describe_topics(admin, None) if not one.error_code}
     configs = describe_topic_configs(admin, sorted(topics), CONFIGS, without_denied=True)
     texts = {name: _texts(values) for name, values in configs.items()}
-    return [_status(admin, topics[name], texts[name], namespace) for name in sorted(texts) if is_enabled(texts[name])]
+    enabled = [name for name in sorted(texts) if is_enabled(texts[name])]
+    commits = {name: _commits(admin, name, texts[name], namespace) for name in enabled}
+    positions = {
+        name: {place: GroupProgress(one.offset) for place, one in found.items() if place[0] == name}
+        for name, found in commits.items()
+    }
+    lags = lags_of(admin, positions, {}, ())
+    return [_status(topics[name], texts[name], namespace, commits[name], lags[name]) for name in enabled]
 
 
 def _texts(values: Mapping[str, ConfigValue]) -> dict[str, str]:
     return {key: one.value for key, one in values.items() if one.value is not None}
 
 
-def _status(admin: Admin, topic: Topic, configs: Mapping[str, str], namespace: str) -> FollowedStatus:
+def _table(topic: str, configs: Mapping[str, str], namespace: str) -> str:
+    """Raises ArchiveError."""
+    return f"{namespace}.{FollowedTopic.of_configs(topic, configs).name}"
+
+
+def _commits(admin: Admin, topic: str, configs: Mapping[str, str], namespace: str) -> Mapping[Place, Committed]:
+    """The commits of the group of a topic's table; none where its configs make no table."""
+    try:
+        return committed(admin, ARCHIVE_GROUPS + _table(topic, configs, namespace))
+    except ArchiveError:
+        return {}
+
+
+def _status(
+    topic: Topic, configs: Mapping[str, str], namespace: str, commits: Mapping[Place, Committed], lags: Sequence[Lag]
+) -> FollowedStatus:
     leader = next((one.leader_id for one in topic.partitions if one.partition_index == 0), -1)
     broker = leader if leader >= 0 else None
     try:
-        table = f"{namespace}.{FollowedTopic.of_configs(topic.name, configs).name}"
+        table = _table(topic.name, configs, namespace)
     except ArchiveError as error:
         return FollowedStatus(topic.name, "", broker, FAILING, None, None, str(error))
-    group = ARCHIVE_GROUPS + table
-    commits = committed(admin, group)
     progress = newest_progress(one.metadata for one in commits.values())
     if progress is None:
         return FollowedStatus(topic.name, table, broker, WAITING, None, None, "")
-    lag = sum_of(one.lag for one in lags(admin, {group: "classic"}).get(group, []) if one.topic == topic.name)
+    lag = sum_of(one.lag for one in lags)
     reason = in_words_of_configs(progress.error, topic.name)
     return FollowedStatus(topic.name, table, broker, _state(progress, lag), lag, progress.at_ms or None, reason)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from ..protocol.json_value import JsonValue
+from .arrow_kinds import is_text
 from .errors import InvalidScan
 from .inference import MOST_LEVELS, is_nameable
 
@@ -19,11 +20,11 @@ def raw_type(kind: pa.DataType, level: int) -> pa.DataType:
         return pa.list_(raw_type(kind.value_type, level + 1))
     if pa.types.is_floating(kind):
         return pa.float64()
-    is_text = is_text_type(kind) or pa.types.is_boolean(kind)
+    is_shown = is_text(kind) or pa.types.is_boolean(kind)
     # Arrow reads no times of day and no durations from text.
     checks = (pa.types.is_integer, pa.types.is_decimal, pa.types.is_date, pa.types.is_timestamp)
     is_cast = any(check(kind) for check in checks)
-    if is_text or is_cast:
+    if is_shown or is_cast:
         return pa.string()
     raise InvalidScan(f"JSON values cannot be of the type {kind}")
 
@@ -33,10 +34,6 @@ def exact_below(kind: pa.DataType) -> int:
     if pa.types.is_float16(kind):
         return 1 << 11
     return 1 << 24 if pa.types.is_float32(kind) else 1 << 53
-
-
-def is_text_type(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def duckdb_structure(kind: pa.DataType) -> JsonValue:

@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from ..protocol.json_value import JsonValue
 from ..records.json_parsing import Literal, NotJson, double_of, is_unicode, parsed, written
+from .arrow_kinds import is_text
 from .decimal_texts import doubtful_texts, plain_text
-from .json_raw_types import is_text_type, raw_type
+from .json_raw_types import raw_type
 from .shown_value import shown_value
 
 _SHOWN_CHARACTERS = 40
@@ -34,7 +35,7 @@ def raw_value(value: JsonValue, raw: pa.DataType, kind: pa.DataType, name: str) 
         return [raw_value(one, raw.value_type, kind.value_type, f"{where}[{at}]") for at, one in enumerate(value)]
     if isinstance(value, str) and not is_unicode(value):
         raise NotJson(f"{where} has half of a surrogate pair")
-    if is_text_type(kind):
+    if is_text(kind):
         return str(value) if isinstance(value, str) else written(value)
     return _raw_scalar(value, kind, where)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,7 +60,7 @@ class OpenSources:
     def table(self, name: str) -> ds.Dataset:
         """The dataset of a topic. Raises UserError, ScanError."""
         if self._tables is not None:
-            return self._tables.table(name, otherwise=partial(self._scans.table))
+            return self._tables.table(name, otherwise=self._scans.table)
         return self._scans.table(name)
 
     @property

@@ -11,6 +11,8 @@ from pyspark.sql import Row
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from ..columns.arrow_kinds import is_moment
+
 #: Rows of a batch of Arrow, where Spark gives rows.
 ROWS = 10_000
 Input: TypeAlias = pa.RecordBatch | Row
@@ -43,9 +45,7 @@ def _of_rows(rows: Sequence[Row], schema: pa.Schema) -> pa.RecordBatch:
 
 def _has_moments(kind: pa.DataType) -> bool:
     """Returns whether a type has timestamps with a zone, at any level."""
-    if pa.types.is_timestamp(kind):
-        return kind.tz is not None
-    return any(_has_moments(kind.field(at).type) for at in range(kind.num_fields))
+    return is_moment(kind) or any(_has_moments(kind.field(at).type) for at in range(kind.num_fields))
 
 
 def _with_zones(value: object, kind: pa.DataType) -> object:

@@ -90,14 +90,11 @@ class FlightService:
 
     def _session(self, context: grpc.ServicerContext) -> Session:
         session = self._sessions.find(*_caller(context))
-        if session.token:
-            context.send_initial_metadata((("authorization", f"Bearer {session.token}"),))
+        _send_token(session, context)
         return session
 
     def _handshake(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
-        session = self._sessions.begin(*_caller(context))
-        if session.token:
-            context.send_initial_metadata((("authorization", f"Bearer {session.token}"),))
+        _send_token(self._sessions.begin(*_caller(context)), context)
         return iter(())
 
     def _flight_info(self, request: bytes, context: grpc.ServicerContext) -> Message:
@@ -226,6 +223,11 @@ class FlightService:
     def _list_flights(self, request: bytes, context: grpc.ServicerContext) -> Iterator[Message]:
         self._session(context)
         return iter(())
+
+
+def _send_token(session: Session, context: grpc.ServicerContext) -> None:
+    if session.token:
+        context.send_initial_metadata((("authorization", f"Bearer {session.token}"),))
 
 
 def _new_handle(command: Message) -> bytes:

@@ -55,6 +55,8 @@ class TableProcess:
         self._process: subprocess.Popen[bytes] | None = None
         #: None while there is no process, and when it has been told to end.
         self._input: asyncio.WriteTransport | None = None
+        #: Whether the process has been told to end.
+        self._is_ending = False
         self._is_stopped = False
 
     @property
@@ -98,7 +100,7 @@ class TableProcess:
                 reason = f"cannot run: {error.strerror or error}"
             else:
                 reason = f"has ended with {status}"
-                if status == 0:  # it was to end, and has topics again
+                if self._is_ending:  # it has topics again
                     continue
             if not self._topics:
                 return
@@ -109,7 +111,7 @@ class TableProcess:
     async def _run(self) -> int:
         """Runs a process from its start to its end. Returns its exit status."""
         process = await self._started()
-        self._process = process
+        self._process, self._is_ending = process, False
         loop = asyncio.get_running_loop()
         try:
             self._input, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, process.stdin)
@@ -160,7 +162,7 @@ class TableProcess:
         """Ends the input of the process, and the process itself if it does not end in time."""
         assert self._input is not None and self._process is not None
         self._input.close()
-        self._input = None
+        self._input, self._is_ending = None, True
         asyncio.get_running_loop().call_later(within_s, _kill, self._process)
 
     async def _log_lines(self, process: subprocess.Popen[bytes]) -> None:

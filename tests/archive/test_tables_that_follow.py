@@ -124,17 +124,21 @@ def test_table_with_a_key_has_a_row_for_each_key(followed: Harness, warehouse: P
     assert "has a row for each key" in error and "odradek.table.key id" in error
 
 
-def test_killed_process_is_started_again_and_continues(followed: Harness, warehouse: Path) -> None:
-    followed.create("killed", **{"odradek.table.enable": "true"})
-    followed.fill("killed", 20)
-    await_rows(warehouse, "killed", 20)
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGKILL, -9), (signal.SIGTERM, 0)])
+def test_process_that_ended_is_started_again_after_a_pause_and_continues(
+    followed: Harness, warehouse: Path, number: signal.Signals, status: int
+) -> None:
+    topic = f"ended{abs(status)}"
+    followed.create(topic, **{"odradek.table.enable": "true"})
+    followed.fill(topic, 20)
+    await_rows(warehouse, topic, 20)
     first = the_process(followed)
-    os.kill(first, signal.SIGKILL)
-    followed.fill("killed", 10)
-    await_rows(warehouse, "killed", 30)
+    os.kill(first, number)
+    followed.fill(topic, 10)
+    await_rows(warehouse, topic, 30)
     assert the_process(followed) != first
     log = followed.process.log_file.read_text()
-    assert "the process that keeps tables has ended with -9; it is started again in 0.5 s" in log
+    assert f"the process that keeps tables has ended with {status}; it is started again in " in log
 
 
 def test_killed_broker_takes_its_process_along_and_both_continue(followed: Harness, warehouse: Path) -> None:
