@@ -54,7 +54,15 @@ def parser(word: str = "") -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command. Returns its exit status (client/exit_statuses.py); failures are explained on standard error."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return _status(list(sys.argv[1:] if arguments is None else arguments))
+    finally:
+        # Ctrl-C within an `exec` of text (a dataclass is made with one) has Python set a flag that stays when the exception
+        # is caught. `python -m` then ends by SIGINT whatever the exit status is. The next `exec` of text clears the flag.
+        exec("")
+
+
+def _status(words: list[str]) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A path may hold bytes that no encoding has a character for.
         sys.stdout.reconfigure(errors="backslashreplace")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,13 +30,16 @@ def logged(broker: OdradekProcess) -> int:
 
 def await_failures(broker: OdradekProcess, method: str, since: int, call: Callable[[], object] = lambda: None) -> None:
     """Waits until a line of the log names the method and its exception. `since`: characters before the method was to fail,
-    since a failure that comes again has no line of its own for a time.
+    since a failure that comes again has no line of its own for a time. Which exception it is depends on the number of
+    calls: several segments are deleted side by side, and the line has the failure of the first.
     """
+
+    failure = re.compile(rf"RaisingStore\.{method}: \w+Error: ")
 
     def is_logged() -> bool:
         call()
         lines = broker.log_file.read_text()[since:].splitlines()
-        return any(f"RaisingStore.{method}: OSError: " in line for line in lines)
+        return any(failure.search(line) for line in lines)
 
     eventually(is_logged, what=f"the failure of {method} is logged", deadline_s=60)
 

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import textwrap
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -63,6 +64,28 @@ def test_absent_things_have_status_3(broker: odradek.Broker, words: str) -> None
 def test_values_that_the_broker_refuses_have_status_1(broker: odradek.Broker) -> None:
     done = run(broker, "config", "set", "topic", "orders", "retention.ms=soon")
     assert done.status == 1 and "odradek config get topic orders --all" in done.err
+
+
+@pytest.mark.usefixtures("processes")
+def test_ctrl_c_while_python_executes_text_has_status_130(tmp_path: Path) -> None:
+    """Dataclasses and named tuples execute text when a module is imported. Python then remembers the interruption."""
+    program = """
+        import sys
+        from odradek.cli import main
+        from odradek.cli.messages import INTERRUPTED
+
+        def interrupted(words):
+            try:
+                exec("import signal; signal.raise_signal(signal.SIGINT)")
+            except KeyboardInterrupt:
+                return INTERRUPTED
+
+        main._run = interrupted
+        sys.exit(main.main(["top"]))
+    """
+    (tmp_path / "program.py").write_text(textwrap.dedent(program))
+    done = subprocess.run([sys.executable, "-m", "program"], cwd=tmp_path, timeout=DEADLINE_S, capture_output=True)
+    assert (done.returncode, done.stderr) == (INTERRUPTED, b"")
 
 
 @pytest.mark.usefixtures("processes")
