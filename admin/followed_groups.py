@@ -1,11 +1,15 @@
-"""Committed offsets of the groups that a link follows: chosen here, for the link and for the change to its mirror."""
+"""Committed offsets of the groups that a link follows, with their texts: for the link and for the change to its mirror.
+
+The text beside an offset is a program's own: Kafka Streams has its times there, the sink of Spark its ledger, and a replay
+its progress.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from ..client.errors import RequestFailed
-from .group_offsets import committed
+from .group_offsets import Committed, committed
 from .groups import list_groups
 
 if TYPE_CHECKING:
@@ -14,13 +18,13 @@ if TYPE_CHECKING:
     from .session import Admin
 
 
-def followed_offsets(source: Admin, link: Link, unreadable: dict[str, str]) -> dict[str, dict[Place, int]]:
+def followed_offsets(source: Admin, link: Link, unreadable: dict[str, str]) -> dict[str, dict[Place, Committed]]:
     """The offsets of followed topics that followed groups have committed, by names here.
 
     `unreadable` gets the groups that cannot be read, with the reasons. Share groups have no committed offsets. Groups of
     links are not followed: their progress is that of another cluster's mirrors.
     """
-    found: dict[str, dict[Place, int]] = {}
+    found: dict[str, dict[Place, Committed]] = {}
     if link.groups is None:
         return found
     for group in list_groups(source):
@@ -33,7 +37,7 @@ def followed_offsets(source: Admin, link: Link, unreadable: dict[str, str]) -> d
             unreadable[name] = str(error)
             continue
         found[name] = {
-            (link.name_here(topic), index): one.offset
+            (link.name_here(topic), index): one
             for (topic, index), one in offsets.items()
             if link.follows_topic(topic)
         }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..client.errors import RequestFailed
@@ -16,7 +16,7 @@ from . import group_offsets, mirrors
 from .config_changes import Operation, alter_topic_configs
 from .configs import describe_topic_configs
 from .copied_access import copy_share_groups
-from .errors import check
+from .errors import ResponseError, check
 from .followed_groups import followed_offsets
 from .log_offsets import LATEST, list_offsets
 from .topics import described_topics
@@ -130,16 +130,26 @@ class MirrorChange:
         skipped: dict[str, str] = {}
         topics = set(self._topics)
         for group, committed in followed_offsets(self._source, self._link, skipped).items():
-            offsets = {place: offset for place, offset in committed.items() if place[0] in topics}
+            offsets = {place: one.offset for place, one in committed.items() if place[0] in topics}
+            texts = {place: one.metadata for place, one in committed.items()}
             try:
                 if offsets:
-                    group_offsets.commit(self._admin, group, offsets)
+                    self._commit(group, offsets, texts)
             except RequestFailed as error:
                 skipped[group] = str(error)
         if self._link.follows_share_groups:
             copy_share_groups(self._admin, self._source, self._link, skipped, dry_run=False)
         for group, reason in sorted(skipped.items()):
             self._say(f"offsets of group {group} are not copied: {reason}")
+
+    def _commit(self, group: str, offsets: Mapping[Place, int], texts: Mapping[Place, str]) -> None:
+        try:
+            group_offsets.commit(self._admin, group, offsets, texts)
+        except ResponseError as error:
+            if error.code != ErrorCode.OFFSET_METADATA_TOO_LARGE:
+                raise
+            group_offsets.commit(self._admin, group, offsets)
+            self._say(f"the texts of group {group}'s offsets are not copied: offset.metadata.max.bytes is too small here")
 
     # ---- here
 

@@ -86,6 +86,7 @@ class Ledger:
         whole = json.dumps(
             {
                 "version": _VERSION,
+                "batch": self.batch,
                 "query": self.query,
                 "run": self.run,
                 "ended": self.is_ended,
@@ -127,7 +128,7 @@ def decoded(batch: int, pieces: Sequence[str]) -> Ledger:
         packed = zlib.decompress(base64.b64decode(fields["attempts"]))
         attempts = tuple(Attempt(*one) for one in _ATTEMPT.iter_unpack(packed))
         return Ledger(
-            batch,
+            int(fields.get("batch", batch)),  # the mirror of a topic has no offset beyond its end
             str(fields["query"]),
             str(fields["run"]),
             bool(fields["ended"]),

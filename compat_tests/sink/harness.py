@@ -32,10 +32,11 @@ class Died(BaseException):
 class Query:
     """A query with its topic and ledger, whose tasks and drivers run here."""
 
-    def __init__(self, admin: Admin, bootstrap: str, name: str = "") -> None:
+    def __init__(self, admin: Admin, bootstrap: str, name: str = "", *, has_topic: bool = False) -> None:
         self.name = name or f"query-{next(_numbers)}"
         self.admin, self.bootstrap = admin, bootstrap
-        make_topic(bootstrap, self.name, PARTITIONS)
+        if not has_topic:
+            make_topic(bootstrap, self.name, PARTITIONS)
 
     def task(self, number: int, run: str, batch: int, timeout_ms: int = LONG_MS, attempt: int = 0) -> Attempt:
         """The transaction of a task, with the same rows in each run."""

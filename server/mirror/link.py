@@ -36,6 +36,7 @@ from .source import Source, SourceTopic, SourceView
 from .topics import LinkTopics
 
 if TYPE_CHECKING:
+    from ...admin.group_offsets import Committed
     from ...metadata.image import MetadataImage, TopicImage
     from ..partitions.hosted_partition import HostedPartition
 
@@ -86,7 +87,7 @@ class LinkFollower:
         self._fetchers: dict[int, ReplicaFetcher] = {}
         #: The last commits, and their times: progress, offsets of groups by their names here, and the text of the report.
         self._reported: dict[Place, tuple[MirrorProgress, int]] = {}
-        self._committed: dict[str, tuple[dict[Place, int], int]] = {}
+        self._committed: dict[str, tuple[dict[Place, Commit], int]] = {}
         self._reported_text = ("", 0)
         #: Why groups with committed offsets are not copied, by their names here.
         self._skipped: dict[str, str] = {}
@@ -424,7 +425,7 @@ class LinkFollower:
             await self._access.follow(found, await self._here.committed(group_of(self.link.name)))
 
     async def _follow_groups(
-        self, offsets_of_groups: Mapping[str, Mapping[Place, int]], skipped: dict[str, str]
+        self, offsets_of_groups: Mapping[str, Mapping[Place, Committed]], skipped: dict[str, str]
     ) -> None:
         """Commits what has changed at the source. No offset is beyond what is replicated here: after a fail-over a group
         would find it out of range. `skipped`: groups that could not be read, with the reasons.
@@ -434,7 +435,7 @@ class LinkFollower:
             if not offsets_of_groups.get(group):
                 del self._committed[group]  # deleted at the source
         for group, offsets in offsets_of_groups.items():
-            reached = self._here.reached(self.link.name, offsets, ends)
+            reached = self._commits(offsets, ends)
             known = self._committed.get(group)
             if reached and (known is None or known[0] != reached):
                 error = await self._commit_group(group, reached)
@@ -442,9 +443,18 @@ class LinkFollower:
                     skipped[group] = _reason(error)
         self._skipped = skipped
 
-    async def _commit_group(self, group: str, offsets: dict[Place, int]) -> int:
+    def _commits(self, offsets: Mapping[Place, Committed], ends: Mapping[Place, int]) -> dict[Place, Commit]:
+        """The offsets of a group that are reached here, with those of its texts that this cluster takes."""
+        most = self._here.node.config.get("offset.metadata.max.bytes")
+        reached = self._here.reached(self.link.name, {place: one.offset for place, one in offsets.items()}, ends)
+        texts = {place: offsets[place].metadata for place in reached}
+        return {
+            place: Commit(offset, texts[place] if len(texts[place]) <= most else "") for place, offset in reached.items()
+        }
+
+    async def _commit_group(self, group: str, offsets: dict[Place, Commit]) -> int:
         """Returns an error code, 0 for success."""
-        error = await self._here.commit(group, {place: Commit(offset) for place, offset in offsets.items()})
+        error = await self._here.commit(group, offsets)
         if not error:
             self._committed[group] = offsets, self._here.node.clock.now_ms()
         return error

@@ -25,6 +25,7 @@ from ...replication.mirror.link import Link
 if TYPE_CHECKING:
     import ssl
 
+    from ...admin.group_offsets import Committed
     from ...client.peers import LoginOf, TlsOf
     from ...client.sasl import Login
     from .access import LinkAccess, SourceAccess
@@ -134,8 +135,8 @@ class Source:
         """The rules, quotas and share groups that a link follows."""
         return access.read(self._admin)
 
-    def offsets(self, unreadable: dict[str, str]) -> dict[str, dict[Place, int]]:
-        """The committed offsets of the followed groups, by names here; `unreadable` gets the others, with the reasons."""
+    def offsets(self, unreadable: dict[str, str]) -> dict[str, dict[Place, Committed]]:
+        """What the followed groups have committed, by names here; `unreadable` gets the others, with the reasons."""
         return followed_offsets(self._admin, self._link, unreadable)
 
     def cluster_id(self) -> str:

@@ -71,6 +71,11 @@ def test_ledger_is_read_as_it_was_written(ledger: Ledger) -> None:
     assert decoded(ledger.batch, pieces) == ledger
 
 
+def test_batch_of_a_ledger_is_in_its_text_where_a_mirror_has_no_such_offset() -> None:
+    ledger = Ledger(99, "query", "run", True)
+    assert decoded(3, ledger.encoded()) == ledger
+
+
 def test_pieces_of_many_attempts_are_short_enough_for_brokers() -> None:
     rng = random.Random(1)
     many = tuple(Attempt(task, 0, rng.randrange(1 << 40), rng.randrange(1000)) for task in range(3000))
