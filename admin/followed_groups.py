@@ -37,8 +37,6 @@ def followed_offsets(source: Admin, link: Link, unreadable: dict[str, str]) -> d
             unreadable[name] = str(error)
             continue
         found[name] = {
-            (link.name_here(topic), index): one
-            for (topic, index), one in offsets.items()
-            if link.follows_topic(topic)
+            (link.name_here(topic), index): one for (topic, index), one in offsets.items() if link.follows_topic(topic)
         }
     return found

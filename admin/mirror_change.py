@@ -149,7 +149,9 @@ class MirrorChange:
             if error.code != ErrorCode.OFFSET_METADATA_TOO_LARGE:
                 raise
             group_offsets.commit(self._admin, group, offsets)
-            self._say(f"the texts of group {group}'s offsets are not copied: offset.metadata.max.bytes is too small here")
+            self._say(
+                f"the texts of group {group}'s offsets are not copied: offset.metadata.max.bytes is too small here"
+            )
 
     # ---- here
 

@@ -13,6 +13,7 @@ from ..admin.places import Place
 from ..protocol.buffer import Buffer
 from ..protocol.records import batch as layout
 from ..protocol.records.compression import Compression, compress
+from ..protocol.records.record import decode_batch, encode_batch
 from . import rows as loops
 from .columns import InvalidRows, Rows
 from .rows import Numbers
@@ -23,8 +24,6 @@ MOST_OPEN_BYTES, LEAST_PAYLOAD_BYTES = 32 << 20, 16 << 10
 #: The type of partitions for which numpy sorts by digits, in a quarter of the time.
 _SORTED_FAST = np.int16
 _MOST_SORTED_FAST = 1 << 15
-#: Sequences of a producer start again at 0 after this one (KIP-98).
-_MOST_SEQUENCE = 0x7FFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +45,29 @@ class Batch(NamedTuple):
     partition: int
     records: int
     content: Buffer
+
+    def halves(self) -> tuple[Batch, Batch]:
+        """The same records, at least two, as two batches with the sequences of this one."""
+        header = layout.read_header(self.content)
+        records = decode_batch(self.content, header=header)
+        middle = len(records) // 2
+        for index, record in enumerate(records[middle:]):
+            record.offset = index  # brokers take batches that begin at 0
+        sequence = (header.base_sequence + middle) & layout.MAX_SEQUENCE
+        parts = ((records[:middle], header.base_sequence), (records[middle:], sequence))
+        first, second = (
+            encode_batch(
+                part,
+                compression=header.compression,
+                producer_id=header.producer_id,
+                producer_epoch=header.producer_epoch,
+                base_sequence=base,
+                transactional=True,
+            )
+            for part, base in parts
+        )
+        rest = self.records - middle
+        return self._replace(records=middle, content=first), self._replace(records=rest, content=second)
 
 
 class Batches:
@@ -125,7 +147,7 @@ class Batches:
     def _sealed(self, place: Place) -> Batch:
         payload = self._close(place)
         producer, sequence = self._producer, self._sequences.get(place, 0)
-        self._sequences[place] = (sequence + payload.records) & _MOST_SEQUENCE
+        self._sequences[place] = (sequence + payload.records) & layout.MAX_SEQUENCE
         content = compress(producer.compression, payload.content, producer.level)
         fields = (
             0, layout.HEADER_BYTES - layout.LOG_OVERHEAD + len(content), layout.NO_LEADER_EPOCH, layout.MAGIC, 0,

@@ -147,10 +147,25 @@ class Sender:
                 if not batches:
                     del self._waiting[place]
                 continue
+            if code == ErrorCode.MESSAGE_TOO_LARGE and self._split(place):
+                continue
             rejection = ResponseError(f"{place[0]}-{place[1]} on broker {node}", code, message)
             if not may_pass(rejection):
                 raise rejection
             self._again(place, rejection)
+
+    def _split(self, place: Place) -> bool:
+        """Puts two smaller batches in the place of one that a topic does not take (KIP-126): False for a single record."""
+        batches = self._waiting[place]
+        whole = batches[0]
+        if whole.records < 2:
+            return False
+        batches.popleft()
+        halves = whole.halves()
+        batches.extendleft(reversed(halves))
+        self._waiting_bytes += sum(len(half.content) for half in halves) - len(whole.content)
+        self._until.pop(place, None)
+        return True
 
     def _again(self, place: Place, error: RequestFailed) -> None:
         now = time.monotonic()

@@ -449,7 +449,8 @@ class LinkFollower:
         reached = self._here.reached(self.link.name, {place: one.offset for place, one in offsets.items()}, ends)
         texts = {place: offsets[place].metadata for place in reached}
         return {
-            place: Commit(offset, texts[place] if len(texts[place]) <= most else "") for place, offset in reached.items()
+            place: Commit(offset, texts[place] if len(texts[place]) <= most else "")
+            for place, offset in reached.items()
         }
 
     async def _commit_group(self, group: str, offsets: dict[Place, Commit]) -> int:

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import queue
+import random
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
 
+import odradek
 import pyarrow as pa
 import pytest
+from odradek.admin.errors import ResponseError
 from odradek.admin.transactions import describe_transactions
 from odradek.protocol.messages.end_txn import EndTxnRequest
 from odradek.protocol.messages.produce import ProduceRequest
+from odradek.protocol.records.compression import Compression
 from odradek.sink import sending
 from odradek.sink.batches import Producer
+from odradek.sink.requests import end
 from odradek.sink.transaction import TransactionWriter
 
+from compat_tests.recipes import make_topic
 from tests.sink.intercepted_admin import InterceptedAdmin
 
 DEADLINE_S = 30.0
@@ -80,3 +86,30 @@ def test_batches_leave_with_the_next_rows_once_their_leader_has_responded(admin:
                 responses.get(timeout=0.1)
                 requests += 1
         writes.abort()
+
+
+@pytest.mark.parametrize("codec", [Compression.NONE, Compression.LZ4])
+def test_batch_that_a_topic_does_not_take_is_sent_in_parts(
+    broker: odradek.Broker, admin: InterceptedAdmin, codec: Compression
+) -> None:
+    """Producers of Java split it, too (KIP-126): only a single record can be too large."""
+    name = f"narrow-{codec.name.lower()}"
+    make_topic(broker.bootstrap_servers, name, 1, {"max.message.bytes": "5000"})
+    texts = [random.Random(number).randbytes(90).hex().encode() for number in range(333)]
+    rows = pa.record_batch({"key": pa.array(texts[::-1]), "value": pa.array(texts)})
+    with closing(TransactionWriter(admin, name, 60_000, Producer(-1, -1, codec), name, 30.0)) as writes:
+        for _ in range(2):  # the sequences go on behind the parts
+            writes.write(rows)
+            writes.flush()
+        with pytest.raises(ResponseError, match="MESSAGE_TOO_LARGE"):
+            writes.write(pa.record_batch({"value": pa.array([random.randbytes(6000)])}))
+            writes.flush()
+    with closing(TransactionWriter(admin, name, 60_000, Producer(-1, -1, codec), name, 30.0)) as writes:
+        writes.write(rows)
+        writes.flush()
+        end(admin, name, writes.producer, commits=True)
+    scan = odradek.scan(name, bootstrap_servers=broker.bootstrap_servers, isolation_level="read_committed")
+    table = scan.to_table()
+    assert table.column("value").to_pylist() == texts and table.column("key").to_pylist() == texts[::-1]
+    offsets = table.column("offset").to_pylist()
+    assert offsets == list(range(offsets[0], offsets[0] + 333)), "each record has an offset of its own"

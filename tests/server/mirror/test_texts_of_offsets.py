@@ -39,7 +39,9 @@ def test_texts_are_copied_where_this_cluster_takes_them(is_switched: bool) -> No
                 group_offsets.commit(pair.there, group, {ORDERS: 4 + number}, {ORDERS: long})
             if not is_switched:
                 wanted = {"app": (4 + number, text), "wordy": (4 + number, "")}
-                wait_until(lambda wanted=wanted: texts(pair) == wanted, "the text follows also where the offset is the same")
+                wait_until(
+                    lambda wanted=wanted: texts(pair) == wanted, "the text follows also where the offset is the same"
+                )
         if is_switched:
             assert "the texts of group wordy's offsets are not copied" in switch(pair).stderr
             assert texts(pair) == {"app": (5, "second"), "wordy": (5, "")}
