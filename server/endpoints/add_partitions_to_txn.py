@@ -14,6 +14,7 @@ from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from ...coordinator.transactions_state import WITH_TRANSACTIONS
 from ...metadata.acls import Operation, ResourceType
 from ...metadata.image import TOPIC_RESOURCE
 from ...metadata.internal_topics import INTERNAL_TOPICS
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from ..network.call import Call
     from ..services import Services
 
-WITH_TRANSACTIONS = AddPartitionsToTxnRequest.versions_with("transactions")
 _TOPICS = Each(Operation.WRITE, ResourceType.TOPIC)
 
 

@@ -20,12 +20,12 @@ from ...metadata.acls import Operation, ResourceType
 from ...protocol.encoded_fetch import decode_large
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.fetch import FetchRequest, FetchResponse
+from ...protocol.session_epochs import INITIAL_EPOCH
 from ..access.authorization.requirements import Each, NeedsOn
 from ..access.authorization.usual_requirements import OF_NODES
 from ..fetch.fetch import WITH_REPLICA_STATE, Fetch
 from ..fetch.fetch_authorization import FetchAuthorization
 from ..fetch.fetch_context import FetchContext
-from ..fetch.fetch_session import INITIAL_EPOCH
 from ..fetch.fetch_sessions import LARGE_FETCH, is_large_fetch
 from ..fetch.follower_fetch import FollowerFetch
 from ..fetch.throttled_fetch import ThrottledFetch

@@ -30,6 +30,14 @@ from ...metadata.acls import Operation, ResourceType
 from ...protocol.behaviour_versions import LIST_OFFSETS_WITH_NOT_AVAILABLE, LIST_OFFSETS_WITH_TIMESTAMP
 from ...protocol.errors import ErrorCode
 from ...protocol.isolation import READ_COMMITTED
+from ...protocol.log_places import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    EARLIEST_PENDING_UPLOAD,
+    LATEST,
+    LATEST_TIERED,
+    MAX_TIMESTAMP,
+)
 from ...protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -37,6 +45,7 @@ from ...protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from ...protocol.node_ids import CONSUMER, DEBUGGING_CONSUMER
 from ...protocol.records.errors import BatchError
 from ...storage.files.failures import LogDirectoryFailure
 from ...storage.segments.timestamps import LargeBatch, TimestampedOffset
@@ -52,15 +61,7 @@ if TYPE_CHECKING:
     from ..services import Services
 
 _TOPICS = Each(Operation.DESCRIBE, ResourceType.TOPIC)
-LATEST = -1
-EARLIEST = -2
-MAX_TIMESTAMP = -3
-EARLIEST_LOCAL = -4
-LATEST_TIERED = -5
-EARLIEST_PENDING_UPLOAD = -6
 
-CONSUMER = -1
-DEBUGGING_CONSUMER = -2
 #: Versions that know a timestamp which stands for no place.
 _NO_VERSIONS = range(0)
 

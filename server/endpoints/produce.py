@@ -34,7 +34,7 @@ from ...protocol.messages.produce import (
     ProduceRequest,
     ProduceResponse,
 )
-from ...protocol.records.batch import HEADER_BYTES, TRANSACTIONAL_FLAG
+from ...protocol.records.batch import FLAGS_AT, HEADER_BYTES, TRANSACTIONAL_FLAG
 from ..access.authorization.requirements import Each
 from ..network.api_endpoint import ApiEndpoint, Cost
 from ..network.portions import Portioning
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
 _UNAUTHORIZED = AppendResult(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
 
 _NOT_VERIFIED: dict[TopicPartition, int] = {}
-_ATTRIBUTES_AT = 22
 _TOPICS = Each(Operation.WRITE, ResourceType.TOPIC, by=denied_topics)
 _TRANSACTIONAL_ID = Each(Operation.WRITE, ResourceType.TRANSACTIONAL_ID)
 
@@ -99,7 +98,7 @@ def _has_transactional(request: ProduceRequest) -> bool:
     for topic in request.topic_data:
         for data in topic.partition_data:
             records = data.records
-            if records is not None and len(records) >= HEADER_BYTES and records[_ATTRIBUTES_AT] & TRANSACTIONAL_FLAG:
+            if records is not None and len(records) >= HEADER_BYTES and records[FLAGS_AT] & TRANSACTIONAL_FLAG:
                 return True
     return False
 

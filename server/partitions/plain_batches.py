@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING
 from ...protocol.behaviour_versions import PRODUCE_WITH_ZSTD
 from ...protocol.checksum import crc32c
 from ...protocol.records.batch import COMPRESSION_MASK, HEADER_BYTES, LOG_OVERHEAD, TRANSACTIONAL_FLAG, BatchHeader
+from ...protocol.records.compression_type import Compression
 from ...protocol.records.errors import CorruptBatch
 from ...protocol.records.walk import INT_MAX, LONG_MAX, raw_walk
-from .decompression import AT_ONCE, OPENED_AT_ONCE_BYTES
+from ...storage.segments.timestamps import OPENED_AT_ONCE_BYTES
+from .decompression import AT_ONCE
 
 if TYPE_CHECKING:
     from ...protocol.buffer import Buffer
@@ -32,7 +34,7 @@ except ImportError:  # pip had no compiler; the kernel may be of another version
 _unpack_header = struct.Struct(">qiibIhiqqqhii").unpack_from
 _new_tuple = tuple.__new__
 #: The greatest value of a batch's attributes with a codec and nothing else.
-_ZSTD = 4
+_ZSTD = int(Compression.ZSTD)
 #: The kernel leaves the records to a library.
 _UNOPENED = -1
 

@@ -340,15 +340,15 @@ class Log(LogSegments):
         except OSError as error:
             raise self._failed("reading", error) from error
 
-    def _check_lookup(self, timestamp: int, found: TimestampedOffset | None) -> None:
+    def _check_lookup(self, timestamp: int, result: TimestampedOffset | None) -> None:
         """Raises OffsetDamaged for a range between where the time index has the search begin and what it found.
 
         Where it found nothing, what it looked for may be in the damaged range of the segment that it searched.
         """
-        if found is None:
+        if result is None:
             found_offset, segment = self.log_end_offset, segment_with(self.segments, timestamp) or self.active
         else:
-            found_offset, segment = found.offset, self.segment_of(found.offset)
+            found_offset, segment = result.offset, self.segment_of(result.offset)
         begun = segment.time_index.floor(timestamp)
         for met in self.damage:
             if met.next_offset > self.log_start_offset and begun <= met.next_offset and met.first_offset < found_offset:
