@@ -2,8 +2,8 @@
 
 Decided in `coordinator/transaction_partitions.py`.
 
-Up to version 3 it is a client's, for one transaction. From 4 on it is a broker's, for several, each of which may belong to
-another shard. With a partition that does not exist none is added: the others are OPERATION_NOT_ATTEMPTED.
+A client's request is for one transaction. A broker's is for several, each of which may belong to another shard. With a
+partition that does not exist none is added: the others are OPERATION_NOT_ATTEMPTED.
 
 Contract: `protocol/messages/add_partitions_to_txn.py`.
 """

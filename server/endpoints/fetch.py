@@ -2,8 +2,8 @@
 
 `server/fetch/fetch_sessions.py` keeps the sessions (KIP-227). `server/fetch/fetch.py` decides which records are
 read, how many, and when a response is due. An unknown session, a wrong epoch of it, or one begun with names and
-continued with ids is an error for the whole request; every other error is a partition's, from version 16 with its
-current leader (KIP-951).
+continued with ids is an error for the whole request; every other error is a partition's, with its current
+leader where the version has a field for it (KIP-951).
 
 On the listeners of controllers there is one thing to fetch, the metadata log, and it is the quorum's affair (KIP-595).
 

@@ -2,7 +2,7 @@
 
 Decided in `coordinator/groups/classic/join.py`.
 
-Up to version 2 one member leaves, and its error is the response's; the coordinator takes the later form only.
+In the form for one member, its error is the response's. The coordinator takes the form for several only.
 
 Contract: `protocol/messages/leave_group.py`.
 """
