@@ -269,12 +269,13 @@ class HostedPartition(Replica):
         headers: list[BatchHeader] = []
         position, size = 0, len(buffer)
         while position < size:
-            fields = batch.read_header(buffer, position)
-            headers.append(_new_tuple(BatchHeader, (next_offset, fields[1], epoch, *fields[3:])))
+            _, length, _, *fields = batch.read_header(buffer, position)
+            header = _new_tuple(BatchHeader, (next_offset, length, epoch, *fields))
+            headers.append(header)
             _pack_offset(buffer, position, next_offset)
             _pack_epoch(buffer, position + LOG_OVERHEAD, epoch)
-            next_offset += fields[6] + 1
-            position += fields[1] + LOG_OVERHEAD
+            next_offset += header.last_offset_delta + 1
+            position += length + LOG_OVERHEAD
         assert position == size, "whole batches"
         try:
             log.append(buffer, headers, now_ms)

@@ -289,7 +289,8 @@ class SegmentVerifier:
         if whole is None:
             return False
         batch = self._read(position, whole)
-        return bool(crc32c(memoryview(batch)[CRC_FROM:]) == _PREFIX.unpack_from(batch)[4])
+        _, _, _, _, crc, _, _ = _PREFIX.unpack_from(batch)
+        return bool(crc32c(memoryview(batch)[CRC_FROM:]) == crc)
 
     def _add(self, position: int, size: int, first_offset: int, next_offset: int, reason: str) -> None:
         if first_offset < next_offset:
