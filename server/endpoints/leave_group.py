@@ -1,6 +1,6 @@
 """LeaveGroup: members leave a classic group (KIP-345).
 
-Decided in `coordinator/groups/classic/join.py`.
+Decided in `coordinator/groups/classic/leave.py`.
 
 In the form for one member, its error is the response's. The coordinator takes the form for several only.
 

@@ -1,6 +1,6 @@
 """TxnOffsetCommit: offsets committed in a transaction (KIP-98, KIP-447).
 
-Decided in `coordinator/groups/offsets.py`.
+Decided in `coordinator/groups/transactional_offsets.py`.
 
 The group's partition of `__consumer_offsets` must be in the transaction. In later versions this request adds it. In
 earlier ones AddOffsetsToTxn adds it, and this request verifies it (KIP-890). If the response comes after the end of that
