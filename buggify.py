@@ -27,6 +27,9 @@ EARLY_ROLL = "early roll"
 LATE_LOAD = "late load"
 POINTS = (LATE_DISK_WORK, SPLIT_READ, HESITANT_PUBLISHER, HESITANT_LEADER, COLD_CACHE, EARLY_ROLL, LATE_LOAD)
 
+#: Set by a simulation while it runs.
+active: Buggify | None = None
+
 #: How often a point acts, and for how long at most.
 _LIKELIHOODS = (0.02, 0.2)
 _DELAYS_S = (0.05, 1.0, 5.0)
@@ -56,7 +59,3 @@ class Buggify:
     def delay_s(self, name: str) -> float:
         """Returns the seconds by which something begins late; 0 if the point does not act."""
         return self._rng.uniform(0.0, self._longest_s[name]) if self.acts(name) else 0.0
-
-
-#: Set by a simulation while it runs.
-active: Buggify | None = None

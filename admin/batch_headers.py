@@ -7,15 +7,16 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..protocol.errors import ErrorCode
+from ..protocol.isolation import READ_COMMITTED
 from ..protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ..protocol.records.batch import BatchHeader, check_crc, iter_headers
 from ..protocol.records.errors import BatchError
+from ..protocol.uuids import ZERO_UUID
 from .errors import ResponseError
 from .places import Place
 from .session import Admin
 from .topics import described_topics
 
-_READ_COMMITTED = 1
 _MAX_WAIT_MS = 500
 #: Bytes of one response.
 FETCH_BYTES = 1 << 20
@@ -92,7 +93,7 @@ class BatchHeaders:
             max_wait_ms=_MAX_WAIT_MS,
             min_bytes=1,
             max_bytes=FETCH_BYTES,
-            isolation_level=_READ_COMMITTED,
+            isolation_level=READ_COMMITTED,
             topics=[FetchTopic(topic=topic, topic_id=topic_id, partitions=[partition])],
         )
         response = self._admin.ask(request, leader)
@@ -107,7 +108,7 @@ class BatchHeaders:
         leader = next((one.leader_id for one in described.partitions if one.partition_index == index), -1)
         if leader < 0:
             raise ResponseError(f"{topic}-{index}", ErrorCode.LEADER_NOT_AVAILABLE)
-        return leader, bytes(16) if described.topic_id is None else described.topic_id.bytes
+        return leader, ZERO_UUID if described.topic_id is None else described.topic_id.bytes
 
 
 def _checked(records: bytes) -> Iterator[CheckedBatch]:

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Mapping
 from typing import TYPE_CHECKING
 
+from ..protocol.errors import ErrorCode
+from ..protocol.log_places import EARLIEST, LATEST
 from . import lag as admin_lag
 from .group_offsets import committed_offsets
 from .lag import GroupProgress, Lag, Log, places_read
-from .log_offsets import EARLIEST, LATEST, offsets_at
+from .log_offsets import offsets_at
 from .markers import gaps_of
 from .places import Place
 from .records_ends import Led, records_ends
@@ -23,7 +25,6 @@ from .topics import describe_topics
 if TYPE_CHECKING:
     from .session import Admin
 
-_UNKNOWN_TOPIC = 3
 
 Positions = Mapping[Place, GroupProgress]
 
@@ -74,7 +75,7 @@ def lags_of(
         for topic in described
         if not topic.error_code
     }
-    gone = {topic.name for topic in described if topic.error_code == _UNKNOWN_TOPIC}
+    gone = {topic.name for topic in described if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     read = {group: {**_uncommitted(found, readings.get(group), led), **found} for group, found in positions.items()}
     logs = _logs(admin, read.values(), led, gone, from_start=from_start)
     return {group: admin_lag.lags_of(found, logs, from_start=from_start) for group, found in read.items()}

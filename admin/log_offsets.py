@@ -6,17 +6,14 @@ from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from ..protocol.isolation import READ_COMMITTED, READ_UNCOMMITTED
 from ..protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from ..protocol.node_ids import CONSUMER
 from .errors import check
 from .places import Place
 from .session import Admin
 from .topics import Topic, leaders_of
 
-#: Places of a log in place of a time. The last two are of tiered topics: the first offset on the disk, and the last one in
-#: the store (-1: none is).
-EARLIEST, LATEST, EARLIEST_LOCAL, LATEST_TIERED = -2, -1, -4, -5
-_CONSUMER = -1
-_UNCOMMITTED, _COMMITTED = 0, 1
 #: Partitions in one request for offsets: the responses of more take memory that a long process keeps.
 _AT_ONCE = 500
 _TIMEOUT_MS = 30_000
@@ -54,8 +51,8 @@ def _listed(
     for (topic, index), timestamp in places.items():
         by_topic[topic].append(ListOffsetsPartition(partition_index=index, timestamp=timestamp))
     request = ListOffsetsRequest(
-        replica_id=_CONSUMER,
-        isolation_level=_COMMITTED if committed else _UNCOMMITTED,
+        replica_id=CONSUMER,
+        isolation_level=READ_COMMITTED if committed else READ_UNCOMMITTED,
         topics=[ListOffsetsTopic(name, partitions) for name, partitions in by_topic.items()],
         timeout_ms=_TIMEOUT_MS,
     )

@@ -11,11 +11,11 @@ from ..protocol.messages.describe_quorum import (
     DescribeQuorumTopicRequest,
     QuorumReplicaState,
 )
+from ..protocol.uuids import ZERO_UUID
 from .errors import check
 from .session import Admin
 
 _TOPIC, _PARTITION = "__cluster_metadata", 0
-_NO_ID = bytes(16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,5 +66,5 @@ def _replica(replica: QuorumReplicaState) -> QuorumReplica:
         replica.log_end_offset,
         replica.last_fetch_timestamp,
         replica.last_caught_up_timestamp,
-        UUID(bytes=directory) if directory != _NO_ID else None,
+        UUID(bytes=directory) if directory != ZERO_UUID else None,
     )

@@ -10,6 +10,7 @@ from ..client.errors import RequestFailed
 from ..client.wording import counted
 from ..metadata.mirror_keys import MIRROR_NAME, SWITCHED
 from ..protocol.errors import ErrorCode
+from ..protocol.log_places import LATEST
 from ..replication.mirror.change import Effect
 from ..replication.mirror.link import Link, LinkState
 from . import group_offsets, mirrors
@@ -18,7 +19,7 @@ from .configs import describe_topic_configs
 from .copied_access import copy_share_groups
 from .errors import ResponseError, check
 from .followed_groups import followed_offsets
-from .log_offsets import LATEST, list_offsets
+from .log_offsets import list_offsets
 from .topics import described_topics
 
 if TYPE_CHECKING:

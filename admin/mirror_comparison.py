@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ..protocol.log_places import EARLIEST, LATEST
 from .batch_headers import BatchHeaders, CheckedBatch
-from .log_offsets import EARLIEST, LATEST, list_offsets
+from .log_offsets import list_offsets
 
 if TYPE_CHECKING:
     from .places import Place

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from ..client.error_kinds import ErrorKind, kind_of_code
 from ..client.user_errors import Misused, UserError
 from ..protocol.errors import ErrorCode
+from ..protocol.log_places import EARLIEST, LATEST
 from . import group_offsets
 from .errors import ResponseError
 from .group_offsets import committed_offsets
-from .log_offsets import EARLIEST, LATEST, partition_offsets
+from .log_offsets import partition_offsets
 from .places import Place
 from .positions import BEGINNING, END, STORED, Position
 from .share_offsets import alter_share_offsets, share_start_offsets

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ..protocol.election_types import PREFERRED, UNCLEAN
 from ..protocol.errors import ErrorCode
 from ..protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -17,8 +18,6 @@ from ..protocol.messages.list_partition_reassignments import ListPartitionReassi
 from .errors import check
 from .places import Place
 from .session import Admin
-
-_PREFERRED, _UNCLEAN = 0, 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,7 @@ def elect_leaders(admin: Admin, places: Iterable[Place], *, unclean: bool) -> No
     for topic, index in places:
         by_topic[topic].append(index)
     request = ElectLeadersRequest(
-        election_type=_UNCLEAN if unclean else _PREFERRED,
+        election_type=UNCLEAN if unclean else PREFERRED,
         topic_partitions=[ElectLeadersTopic(topic, indexes) for topic, indexes in by_topic.items()],
     )
     response = admin.ask_controller(request)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..client.user_errors import Misused, UserError
+from ..protocol.log_places import LATEST
 from . import topic_changes
-from .log_offsets import LATEST, partition_offsets
+from .log_offsets import partition_offsets
 from .session import Admin
 from .topics import described_topics
 

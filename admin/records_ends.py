@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
+from ..protocol.uuids import ZERO_UUID
 from .errors import RequestFailed
 from .markers import MARKER_BYTES, Gap, records_end_in
 from .places import Place
@@ -66,4 +67,4 @@ def _fetched(admin: Admin, leader: int, gaps: Mapping[Place, Gap], led: Mapping[
 
 
 def _bytes_of(topic_id: UUID | None) -> bytes:
-    return bytes(16) if topic_id is None else topic_id.bytes
+    return ZERO_UUID if topic_id is None else topic_id.bytes

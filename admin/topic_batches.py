@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ..client.explained_errors import from_library
 from ..client.user_errors import UserError
 from ..client.wording import counted
+from ..protocol.errors import ErrorCode
 from . import topic_changes
 from .errors import ResponseError
 from .topic_changes import NewTopic, TopicResult
@@ -19,7 +20,6 @@ from .topics import describe_topics, hint_for_unknown
 if TYPE_CHECKING:
     from .session import Admin
 
-_UNKNOWN_TOPIC, _TOPIC_EXISTS = 3, 36
 #: Topics in one request.
 _AT_ONCE = 100
 
@@ -38,7 +38,7 @@ def create_topics(
     for some in _batches(names):
         for topic in topic_changes.create_topics(admin, dict.fromkeys(some, options), validate_only=dry_run):
             advance()
-            if not (if_not_exists and topic.error_code == _TOPIC_EXISTS):
+            if not (if_not_exists and topic.error_code == ErrorCode.TOPIC_ALREADY_EXISTS):
                 outcome.add(topic.name, topic.error_code, topic.error_message)
     if outcome.done and not dry_run:
         # Other brokers learn of a topic a moment later: the next command may go to one of them.
@@ -90,9 +90,9 @@ def delete_topics(
             results = topic_changes.delete_topics(admin, some)
         for result in results:
             advance()
-            if not (if_exists and result.error_code == _UNKNOWN_TOPIC):
+            if not (if_exists and result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
                 # The brokers' words for a topic that does not exist are about a partition.
-                message = None if result.error_code == _UNKNOWN_TOPIC else result.error_message
+                message = None if result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else result.error_message
                 hint = hint_for_unknown(admin, result.name, result.error_code)
                 outcome.add(result.name, result.error_code, message, hint)
     return outcome.result()

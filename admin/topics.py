@@ -21,11 +21,10 @@ from ..protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from ..protocol.uuids import ZERO_UUID
 from .errors import RequestFailed, ResponseError, check
 from .places import Place
 from .session import Admin
-
-_NO_ID = bytes(16)
 
 
 @dataclass(slots=True)
@@ -111,7 +110,7 @@ def describe_topic_page(admin: Admin, most_partitions: int, cursor: TopicPartiti
 
 
 def _topic(topic: MetadataResponseTopic | DescribeTopicPartitionsResponseTopic) -> Topic:
-    topic_id = UUID(bytes=topic.topic_id) if topic.topic_id != _NO_ID else None
+    topic_id = UUID(bytes=topic.topic_id) if topic.topic_id != ZERO_UUID else None
     partitions = [_partition(each) for each in topic.partitions]
     return Topic(topic.name or "", topic_id, topic.is_internal, partitions, topic.error_code)
 

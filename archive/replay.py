@@ -21,13 +21,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..admin.connection import DEFAULT_TIMEOUT_S, Connection
-from ..admin.log_offsets import LATEST, offsets_at
+from ..admin.log_offsets import offsets_at
 from ..admin.pipeline_progress import REPLAY_GROUPS
 from ..admin.replay_progress import ReplayProgress, parse_replay_progress
 from ..admin.topics import described_topics
 from ..client.error_kinds import ErrorKind
 from ..client.explained_errors import from_library
 from ..client.wording import counted
+from ..protocol.log_places import LATEST
 from .rows import UNREAD, VALUE_BYTES
 from .store import ArchiveError, FileRange, Source
 

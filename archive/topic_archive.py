@@ -297,7 +297,7 @@ class TopicArchive:
         """The request from the offsets that are left, where the options allow that others are gone."""
         if covered is None or not self._options.skip_unreadable:
             return request
-        from ..admin.log_offsets import EARLIEST
+        from ..protocol.log_places import EARLIEST
 
         described = cluster.described([covered.topic])
         first = cluster.offsets(described, EARLIEST)

@@ -10,13 +10,14 @@ import contextlib
 import os
 from pathlib import Path
 
+from ..storage.files.meta_properties import META_PROPERTIES
+
 #: The plan of a cluster, beside the folders of its nodes.
 PLAN_FILE = "cluster.json"
 #: A node's properties, in its folder.
 NODE_FILE = "server.properties"
 PLACE_FILE = "log.dirs"
 _DEFAULT = "data"
-META_PROPERTIES = "meta.properties"
 #: Limit of the file: a path has 4096 bytes, and a node a handful of directories.
 _MOST_BYTES = 64 << 10
 

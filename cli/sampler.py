@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..admin.group_lag import lags
 from ..admin.groups import list_groups
 from ..admin.lag import total_of
-from ..admin.log_offsets import LATEST, partition_offsets
+from ..admin.log_offsets import partition_offsets
 from ..admin.nodes import describe_cluster
 from ..admin.places import sum_by_topic
 from ..admin.rates import growth, per_second
@@ -20,6 +20,7 @@ from ..client.error_kinds import ErrorKind
 from ..client.reasons import reason_of
 from ..client.user_errors import Misused, UserError
 from ..http_exchange import opened
+from ..protocol.log_places import LATEST
 
 if TYPE_CHECKING:
     from ..admin.session import Admin

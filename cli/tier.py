@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from ..admin.connection import Connection
-from ..admin.log_offsets import EARLIEST, EARLIEST_LOCAL, LATEST, offsets_at
+from ..admin.log_offsets import offsets_at
 from ..admin.topics import described_topics
 from ..client.user_errors import UserError
 from ..client.wording import counted
+from ..protocol.log_places import EARLIEST, EARLIEST_LOCAL, LATEST
 from ..protocol.uuids import uuid_to_text
 from ..tiers.segment_metadata import COPY_SEGMENT_FINISHED
 from ..tiers.store import RemoteStorageError

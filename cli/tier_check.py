@@ -13,7 +13,7 @@ from ..admin.connection import Connection
 from ..admin.topics import described_topics
 from ..client.properties import STORE_CLASS, read_client_properties, store_settings
 from ..client.user_errors import Misused, UserError
-from ..protocol.uuids import uuid_to_text
+from ..protocol.uuids import ZERO_UUID, uuid_to_text
 from ..tiers.named_store import make_store
 from ..tiers.segment_metadata import RemoteLogSegmentMetadata, TopicIdPartition
 from ..tiers.store import InvalidStore, RemoteStorageError, RemoteStore, StoredObject
@@ -38,7 +38,7 @@ class TierFinding(NamedTuple):
 
 
 def id_of(topic: Topic) -> bytes:
-    return topic.topic_id.bytes if topic.topic_id is not None else bytes(16)
+    return topic.topic_id.bytes if topic.topic_id is not None else ZERO_UUID
 
 
 @contextmanager

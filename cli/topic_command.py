@@ -12,7 +12,7 @@ import typer
 from ..admin.configs import Kind, own_values
 from ..admin.connection import Connection
 from ..admin.errors import ResponseError
-from ..admin.log_offsets import EARLIEST, LATEST, partition_offsets
+from ..admin.log_offsets import partition_offsets
 from ..admin.offsets import offsets_of
 from ..admin.places import sum_by_topic
 from ..admin.readings import partition_states, replica_sizes
@@ -24,6 +24,7 @@ from ..admin.topic_changes import NewTopic
 from ..admin.topics import described_topics
 from ..client.properties import pairs
 from ..client.user_errors import Misused
+from ..protocol.log_places import EARLIEST, LATEST
 from .client.options import DryRun, Yes, client_command, new_app
 from .client.record_counter import record_counter
 from .client.value_completion import complete_topic

@@ -22,7 +22,7 @@ from .output import Output, Table
 app = new_app("List, describe and abort transactions, also hanging ones.")
 
 #: Kafka's transaction.max.timeout.ms and five minutes: no coordinator leaves one open for longer.
-_HANGS_AFTER_MS = 20 * 60_000
+HANGS_AFTER_MS = 20 * 60_000
 
 _HANGING = ("topic", "partition", "producer_id", "producer_epoch", "start_offset", "age_ms")
 
@@ -41,7 +41,7 @@ def list_transactions(
     topic: Annotated[list[str] | None, typer.Option("--topic", "-t", help="with --hanging: only these topics")] = None,
     older_than_ms: Annotated[
         int, typer.Option("--older-than-ms", help="with --hanging: age of the last record, in milliseconds")
-    ] = _HANGS_AFTER_MS,
+    ] = HANGS_AFTER_MS,
 ) -> None:
     """List transactions."""
     with connection.admin() as admin:

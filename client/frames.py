@@ -6,7 +6,6 @@ import struct
 from typing import TYPE_CHECKING
 
 from ..protocol.apis import API_VERSIONS_KEY, Api
-from ..protocol.buffer import Buffer
 from ..protocol.codec import MalformedMessage, decode, encode_pieces
 from ..protocol.errors import ErrorCode
 from ..protocol.schema import Message

@@ -12,7 +12,7 @@ import re
 from typing import NamedTuple
 
 _PRINTABLE = re.compile(r"[\x21-\x2b\x2d-\x7e]+")
-_SASL_NAME = re.compile(r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+")
+SASL_NAME = re.compile(r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+")
 _VALUE = re.compile(r"[\x01-\x2b\x2d-\x7f]+")
 _ATTRIBUTE = re.compile(r"[A-Za-z]+")
 #: Clients send less than 1 KiB; a longer message of many extensions would hold the loop.
@@ -126,7 +126,7 @@ def _attribute(name: str, text: str) -> str:
 
 
 def _username(text: str) -> str:
-    if not _SASL_NAME.fullmatch(text):
+    if not SASL_NAME.fullmatch(text):
         raise InvalidScramMessage("a name in a SCRAM message has invalid characters")
     return text.replace("=2C", ",").replace("=3D", "=")
 

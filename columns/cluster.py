@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..admin.connection import Connection
 from ..admin.log_directories import BrokerDirectories, describe_log_dirs
-from ..admin.log_offsets import EARLIEST, LATEST_TIERED, list_offsets, partition_offsets
+from ..admin.log_offsets import list_offsets, partition_offsets
 from ..admin.nodes import describe_cluster
 from ..admin.readings import replica_sizes
 from ..admin.topics import described_topics
@@ -18,7 +18,9 @@ from ..admin.topics import list_topics as listed_topics
 from ..client.error_kinds import ErrorKind
 from ..client.properties import store_settings
 from ..protocol.errors import ErrorCode
+from ..protocol.log_places import EARLIEST, LATEST_TIERED
 from ..protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from ..protocol.uuids import ZERO_UUID
 from .cluster_errors import ClusterError, explained
 from .split import Split
 
@@ -186,7 +188,7 @@ class Cluster:
     def _leader(self, split: Split) -> tuple[int, bytes]:
         (described,) = described_topics(self._admin.impatient, [split.topic])
         leaders = {one.partition_index: one.leader_id for one in described.partitions}
-        topic_id = split.topic_id or (described.topic_id.bytes if described.topic_id else bytes(16))
+        topic_id = split.topic_id or (described.topic_id.bytes if described.topic_id else ZERO_UUID)
         found = leaders.get(split.partition, -1), topic_id
         self._leaders[split.topic, split.partition] = found
         return found

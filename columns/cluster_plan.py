@@ -15,9 +15,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..admin.log_offsets import EARLIEST, LATEST
 from ..client.error_kinds import kind_of_code
 from ..protocol.errors import ErrorCode
+from ..protocol.log_places import EARLIEST, LATEST
 from ..storage.files.failures import LogDirectoryFailure
 from ..storage.files.meta_properties import InvalidMetaProperties, read_meta_properties
 from ..tiers.segment_metadata import METADATA_TOPIC, TopicIdPartition

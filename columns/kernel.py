@@ -10,6 +10,7 @@ import struct
 import sys
 from typing import TYPE_CHECKING
 
+from ..protocol.records.batch import LOG_OVERHEAD, MAGIC
 from .layout import END_OF_BUFFER, NO_BATCH, OUT_OF_ORDER, ROWS_FULL
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ _LOOPS = f"{__package__}.loops"
 #: Bytes that have some hundred headers at most.
 _FEW_BYTES = 64 << 10
 _HEADER = struct.Struct(">qiibihiqqqhii")
-_OVERHEAD = 12
-_MAGIC = 2
 _MOST_OFFSET = 0x7FFFFFFF00000000
 
 
@@ -65,8 +64,8 @@ def walk_few_headers(
             base_offset, length, epoch, magic, crc, attributes, delta, base_timestamp, max_timestamp, producer_id, _, _,
             records,
         ) = _HEADER.unpack_from(data, position)  # fmt: skip
-        size = length + _OVERHEAD
-        if magic != _MAGIC or size < _HEADER.size:
+        size = length + LOG_OVERHEAD
+        if magic != MAGIC or size < _HEADER.size:
             return count, position, NO_BATCH
         if base_offset < expected or delta < 0 or base_offset > _MOST_OFFSET or records < 0:
             return count, position, OUT_OF_ORDER

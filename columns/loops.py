@@ -18,6 +18,7 @@ import numpy as np
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+from ..protocol.records.batch import HEADER_BYTES, LOG_OVERHEAD, MAGIC
 from .layout import (
     APPEND_TIME,
     ATTRIBUTES,
@@ -63,10 +64,6 @@ F = TypeVar("F", bound=Callable[..., object])
 Value = Any
 #: Arrays of numpy, and pointers to their first elements: numba infers a type for each call.
 Array = Any
-
-_HEADER_BYTES = 61
-_OVERHEAD = 12
-_MAGIC = 2
 
 
 def _compiled(function: F, **options: str) -> F:
@@ -120,13 +117,13 @@ def walk_headers(
     """
     source, position, count, expected = _pointer(data), start, 0, least_offset
     while True:
-        if stop - position < _HEADER_BYTES:
+        if stop - position < HEADER_BYTES:
             return count, position, END_OF_BUFFER
         if count >= rows.shape[0]:
             return count, position, ROWS_FULL
         length, delta = _int32(source, position + 8), _int32(source, position + 23)
-        size = length + _OVERHEAD
-        if source[position + 16] != _MAGIC or size < _HEADER_BYTES:
+        size = length + LOG_OVERHEAD
+        if source[position + 16] != MAGIC or size < HEADER_BYTES:
             return count, position, NO_BATCH
         base_offset, records = _int64(source, position), _int32(source, position + 57)
         if base_offset < expected or delta < 0 or base_offset > np.int64(0x7FFFFFFF00000000) or records < 0:

@@ -6,7 +6,7 @@ import os
 
 import numpy as np
 
-from ..protocol.records.batch import HEADER_BYTES
+from ..protocol.records.batch import HEADER_BYTES, MAGIC_AT
 from ..storage.segments.resync import next_whole_batch
 from . import kernel, layout
 from .layout import Numbers
@@ -20,7 +20,6 @@ _FAR = 1 << 62
 _LEAST_READ = 4 << 10
 #: Records of batches that are larger on the average are passed over.
 _LARGE_BATCH = 16 << 10
-_MAGIC_AT = 16
 _REASONS = {
     layout.END_OF_BUFFER: "no whole batch is left",
     layout.ROWS_FULL: "",
@@ -121,7 +120,7 @@ class OpenSegment:
         rows, _, result = self._walk(whole=True)
         if not len(rows) and result == layout.END_OF_BUFFER:
             return self._grown()
-        if not len(rows) and self.data_at == 0 and len(self.data) > _MAGIC_AT:
+        if not len(rows) and self.data_at == 0 and len(self.data) > MAGIC_AT:
             check_format(self.segment.path, self.data)
         return rows, _REASONS[result]
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..protocol.records.batch import HEADER_BYTES, check_crc, read_header
+from ..protocol.records.batch import HEADER_BYTES, LEAST_OLD_LENGTH, MAGIC, MAGIC_AT, check_crc, read_header
 from ..protocol.records.errors import BatchError, OldFormatInLog
 from ..storage.files.partition_directory import PartitionDirectory
 from ..storage.files.segment_files import SWAP_SUFFIX
@@ -56,7 +56,7 @@ def walk_file(fd: int, segment: Segment, position: int = 0, least_offset: int | 
         data = np.frombuffer(os.pread(fd, min(wanted, size - position), position), np.uint8)
         count, end, result = kernel.walk_headers(data, 0, len(data), position, expected, False, rows)
         if not count:
-            if position == 0 and len(data) > 16 and data[16] < 2:
+            if position == 0 and len(data) > MAGIC_AT and data[MAGIC_AT] < MAGIC:
                 check_format(segment.path, data)
             return
         found = rows[:count]
@@ -75,8 +75,8 @@ def walk_file(fd: int, segment: Segment, position: int = 0, least_offset: int | 
 
 def check_format(path: str, data: Numbers) -> None:
     """Raises OldFormatInLog for bytes that begin with a message of format 0 or 1."""
-    if int.from_bytes(bytes(data[8:12])) >= 14 and data[16] in (0, 1):
-        raise OldFormatInLog(path, int(data[16]))
+    if int.from_bytes(bytes(data[8:12])) >= LEAST_OLD_LENGTH and data[MAGIC_AT] in (0, 1):
+        raise OldFormatInLog(path, int(data[MAGIC_AT]))
 
 
 def first_epoch(segment: Segment) -> int | None:

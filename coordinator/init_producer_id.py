@@ -10,8 +10,8 @@ from __future__ import annotations
 from ..protocol.errors import ErrorCode
 from ..protocol.internal.transaction_state import TransactionLogValue
 from ..protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from ..protocol.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
-from .transaction import NO_TIMESTAMP, NOT_IN_TRANSACTION, PREPARED, Transaction, TransactionStatus, is_exhausted
+from ..protocol.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP
+from .transaction import NOT_IN_TRANSACTION, PREPARED, Transaction, TransactionStatus, is_exhausted
 from .transaction_ends import fence, rotates_when_fenced
 from .transaction_requests import TransactionRequest
 from .transactions_state import TransactionsState, error_response

@@ -30,7 +30,6 @@ from ..metadata.image import TopicPartition
 from ..protocol.internal.transaction_state import PartitionsSchema, TransactionLogValue
 from ..protocol.records.batch import NO_PRODUCER_EPOCH
 
-NO_TIMESTAMP = -1
 MAX_EPOCH = 32_767
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from immutables import Map
 
+from ..protocol.node_ids import LEADER_UNCHANGED
 from .image import MIGRATING_DIRECTORY, PartitionImage, TopicImage, TopicsImage
 from .internal_topics import INTERNAL_TOPICS
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
         TopicRecord,
     )
 
-_LEADER_UNCHANGED = -2
 _RECOVERY_STATE_UNCHANGED = -1
 _NO_PARTITIONS: Map[int, PartitionImage] = Map()
 #: Enough for the sets of a few dozen brokers; with more, the most recently used are kept.
@@ -174,7 +174,7 @@ def merged(partition: PartitionImage, change: PartitionChangeRecord) -> Partitio
     """
     replicas = _new_or(change.replicas, partition.replicas)
     leader, leader_epoch = partition.leader, partition.leader_epoch
-    if change.leader != _LEADER_UNCHANGED:
+    if change.leader != LEADER_UNCHANGED:
         leader, leader_epoch = change.leader, leader_epoch + 1
     recovery_state = change.leader_recovery_state
     if recovery_state == _RECOVERY_STATE_UNCHANGED:

@@ -33,7 +33,7 @@ _WITH_LOG_START = FetchPartition.versions_with("log_start_offset")
 _WITH_SESSIONS = FetchRequest.versions_with("session_id")
 _WITH_LEADER_EPOCHS = FetchPartition.versions_with("current_leader_epoch")
 _FLEXIBLE = FetchRequest.flexible_versions()
-_WITH_TOPIC_IDS = FetchTopic.versions_with("topic_id")
+WITH_TOPIC_IDS = FetchTopic.versions_with("topic_id")
 _WITH_REPLICA_ID = FetchRequest.versions_with("replica_id")
 _INDEX_BYTES = 4
 _UUID_BYTES = 16
@@ -199,7 +199,7 @@ def _count(buf: Buffer, pos: int, is_flexible: bool) -> tuple[int, int]:
 
 def _after_name(version: int, buf: Buffer, pos: int) -> int:
     """Returns the position after the name or id of a topic."""
-    if version in _WITH_TOPIC_IDS:
+    if version in WITH_TOPIC_IDS:
         return pos + _UUID_BYTES
     if version in _FLEXIBLE:
         size, pos = varint(buf, pos)

@@ -17,6 +17,7 @@ from ..client.explained_errors import from_library_at, of_librdkafka
 from ..client.groupless import GROUPLESS, of_partitions
 from ..client.suggestions import did_you_mean
 from ..client.user_errors import Misused, UserError
+from ..protocol.errors import ErrorCode
 from .selection import Selection
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ _BATCH = 10_000
 #: A call of the library fills a batch or waits so long: it delays the end of a read, not its records.
 _WAIT_S = 0.02
 _EOF, _ALL_BROKERS_DOWN = -191, -187
-_UNKNOWN_TOPIC = 3
 #: Limit of one call for metadata.
 _CALL_S = 0.5
 #: Limit of the time in which a broker proves that not all are down.
@@ -141,7 +141,7 @@ class Reader:
         """The metadata of a topic. Raises UserError for one that does not exist."""
         described: TopicMetadata = self._metadata(topic).topics[topic]
         if described.error is not None:
-            if described.error.code() == _UNKNOWN_TOPIC:
+            if described.error.code() == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise self._missing(topic)
             raise UserError(f"topic {topic}: {described.error.str()}", kind_of_code(described.error.code()))
         return described
@@ -287,9 +287,9 @@ class Reader:
             self._lost = None
             if not self.selection.follow:
                 self._open.discard((str(message.topic()), message.partition() or 0))
-        elif not error.retriable() and error.code() != _UNKNOWN_TOPIC:
+        elif not error.retriable() and error.code() != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise UserError(f"{self._subject(message)}: {_words(error)}", kind_of_code(error.code()))
-        elif error.code() == _UNKNOWN_TOPIC:
+        elif error.code() == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise UserError(f"topic {message.topic()} does not exist", ErrorKind.NOT_FOUND)
 
     def _subject(self, message: Message) -> str:

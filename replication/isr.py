@@ -20,7 +20,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-UNKNOWN_OFFSET = -1
+from ..protocol.offsets import UNKNOWN_OFFSET
+
 UNKNOWN_BROKER_EPOCH = -1
 
 

@@ -24,7 +24,8 @@ from typing import Protocol
 
 from ..metadata.image import NO_LEADER
 from ..protocol.errors import ErrorCode
-from .isr import UNKNOWN_BROKER_EPOCH, UNKNOWN_OFFSET, FollowerState, IsrProposal, lagging, maximal
+from ..protocol.offsets import UNKNOWN_OFFSET
+from .isr import UNKNOWN_BROKER_EPOCH, FollowerState, IsrProposal, lagging, maximal
 
 _NONE = int(ErrorCode.NONE)
 _NOT_LEADER_OR_FOLLOWER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)

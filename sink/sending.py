@@ -15,8 +15,10 @@ from ..admin.places import Place
 from ..admin.session import Admin
 from ..admin.topics import described_topics
 from ..client.versions import Bounds
+from ..protocol.acks import ALL_IN_SYNC
 from ..protocol.errors import ErrorCode
 from ..protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from ..protocol.uuids import ZERO_UUID
 from .batches import Batch
 from .requests import add_partitions, may_pass
 
@@ -24,7 +26,6 @@ from .requests import add_partitions, may_pass
 _PRODUCE = Bounds(3, 11)
 #: Bytes of a request, and of all batches that wait for their responses.
 MOST_REQUEST_BYTES, MOST_WAITING_BYTES = 8 << 20, 32 << 20
-_ALL_REPLICAS = -1
 _PAUSE_S, _MOST_NODES = 0.1, 64
 _WRITTEN = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
 
@@ -120,8 +121,8 @@ class Sender:
         topics: dict[str, list[PartitionProduceData]] = defaultdict(list)
         for topic, partition in places:
             topics[topic].append(PartitionProduceData(partition, self._waiting[topic, partition][0].content))
-        data = [TopicProduceData(name=name, topic_id=bytes(16), partition_data=each) for name, each in topics.items()]
-        return ProduceRequest(self._id, _ALL_REPLICAS, self._timeout_ms, data)
+        data = [TopicProduceData(name=name, topic_id=ZERO_UUID, partition_data=each) for name, each in topics.items()]
+        return ProduceRequest(self._id, ALL_IN_SYNC, self._timeout_ms, data)
 
     def _take(self, node: int, places: list[Place], future: Future[ProduceResponse]) -> None:
         """Takes what became of a request."""

@@ -22,8 +22,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from ..admin.table_owner import OWNER, Owner, Role, kafka_id
+from ..protocol.log_places import EARLIEST, LATEST
 from ..protocol.uuids import uuid_to_text
-from .options import DROP_MALFORMED, EARLIEST, FAIL_FAST, LATEST, InvalidOptions, Options, Position, parse
+from .options import DROP_MALFORMED, FAIL_FAST, InvalidOptions, Options, Position, parse
 from .planning import DataLoss, Offsets, chosen_topics, resolved
 from .source import read
 

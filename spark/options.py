@@ -14,7 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-EARLIEST, LATEST = -2, -1
+from ..protocol.log_places import EARLIEST, LATEST
+
 FORMAT = "odradek"
 #: Bytes of a task: its start costs a tenth of a second, and a core reads as much in some seconds.
 SPLIT_BYTES = 512 << 20

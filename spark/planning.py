@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .options import EARLIEST, LATEST, InvalidOptions, Options, Place, Position, named
+from ..protocol.log_places import EARLIEST, LATEST
+from .options import InvalidOptions, Options, Place, Position, named
 
 if TYPE_CHECKING:
     from ..admin.topics import Topic

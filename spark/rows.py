@@ -20,6 +20,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from ..protocol.records.batch import NO_TIMESTAMP
 from .conditions import Conditions
 from .options import DROP_MALFORMED, FAIL_FAST, PERMISSIVE, InvalidOptions, Options
 from .worker_process import lower_cost_of_reuse
@@ -44,7 +45,6 @@ _TYPES: dict[str, DataType] = {
 }
 #: Columns of Spark whose names in a scan differ.
 _SCANNED = {"timestampType": "timestamp_type"}
-_NO_TIMESTAMP = -1
 #: Timestamps of Spark: years 1 to 9999, in ms.
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 
@@ -144,7 +144,7 @@ class Rows:
         from ..columns.arrow_buffers import scalar
 
         if column.null_count:  # the connector shows a record without a timestamp at -1 ms
-            column = column.fill_null(scalar(_NO_TIMESTAMP, column.type))
+            column = column.fill_null(scalar(NO_TIMESTAMP, column.type))
         stamps = column.cast(pa.int64())
         least, most = pc.min_max(stamps).values()
         if not len(stamps) or (least.as_py() >= _FIRST_MS and most.as_py() <= _LAST_MS):

@@ -26,8 +26,9 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from ..protocol.log_places import EARLIEST, LATEST
 from .offset_commits import OffsetCommits
-from .options import EARLIEST, FORMAT, LATEST, InvalidOptions, Options, Position, key_text, parse
+from .options import FORMAT, InvalidOptions, Options, Position, key_text, parse
 from .planning import (
     DataLoss,
     Offsets,

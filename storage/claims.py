@@ -36,16 +36,16 @@ GONE = -1
 class CheckpointClaims:
     """The checkpoints of one log directory. The loop's thread calls all methods but `write` and `lower`.
 
-    `found`: by the name of a checkpoint, what the disk has.
+    `on_disk`: by the name of a checkpoint, its offsets on the disk.
     """
 
     __slots__ = ("_being_written", "_limits", "_lock", "_on_disk", "_path", "_written", "age")
 
-    def __init__(self, path: str, found: Mapping[str, dict[TopicPartition, int]]) -> None:
+    def __init__(self, path: str, on_disk: Mapping[str, dict[TopicPartition, int]]) -> None:
         self._path = path
         #: Held while a checkpoint is written.
         self._lock = threading.Lock()
-        self._on_disk = dict(found)
+        self._on_disk = dict(on_disk)
         #: Contents that the disk may have got meanwhile.
         self._being_written: dict[str, dict[TopicPartition, int]] = {}
         #: Checkpoints that were written since the directory was opened: the others may lack their checksums.

@@ -66,7 +66,7 @@ FUTURE_SUFFIX = "-future"
 STRAY_SUFFIX = "-stray"
 #: The KRaft log lies in a log directory too, and is not one of its replicas.
 METADATA_LOG = ("__cluster_metadata", 0)
-_LONGEST_NAME = 255
+LONGEST_NAME = 255
 #: A sync of one log takes some milliseconds on a disk; one of everything, as long as there is something to write.
 _MOST_SINGLE_SYNCS = 64
 
@@ -104,7 +104,7 @@ def replica_directory_name(topic: str, partition: int, suffix: str = "") -> str:
     if not suffix:
         return f"{topic}-{partition}"
     rest = f"-{partition}.{os.urandom(16).hex()}{suffix}"
-    return topic[: _LONGEST_NAME - len(rest)] + rest
+    return topic[: LONGEST_NAME - len(rest)] + rest
 
 
 def parse_replica_directory(path: str) -> ReplicaDirectory | None:
@@ -257,12 +257,12 @@ class LogDirectory:
                 "unclean shutdown"
             )
 
-    def _take(self, name: str, found: FoundOffsets, offsets: dict[TopicPartition, int]) -> None:
-        offsets.update(found.offsets)
-        if found.is_proven:
+    def _take(self, name: str, checkpoint: FoundOffsets, offsets: dict[TopicPartition, int]) -> None:
+        offsets.update(checkpoint.offsets)
+        if checkpoint.is_proven:
             self._proven.add(name)
-        if found.note is not None:
-            self.notes.append(found.note)
+        if checkpoint.note is not None:
+            self.notes.append(checkpoint.note)
 
     def _claims(self, key: TopicPartition, *, is_replicated: bool) -> list[Claim]:
         """Returns the ends of a log by the checkpoints.

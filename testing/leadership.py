@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..protocol.election_types import PREFERRED
 from ..protocol.errors import ErrorCode
 from ..protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from ..server.broker import BrokerServer
 
 
-_PREFERRED = 0
 _TIMEOUT_MS = 30_000
 
 
@@ -49,7 +49,7 @@ async def move_leader(controller: BrokerServer, topic: str, partition: int, to: 
     )
     _check(response.error_code, *(one.error_code for each in response.responses for one in each.partitions))
     election = [ElectLeadersTopic(topic=topic, partitions=[partition])]
-    request = ElectLeadersRequest(election_type=_PREFERRED, topic_partitions=election, timeout_ms=_TIMEOUT_MS)
+    request = ElectLeadersRequest(election_type=PREFERRED, topic_partitions=election, timeout_ms=_TIMEOUT_MS)
     elected = await ask_controller(controller, request, 2)
     _check(
         elected.error_code,

@@ -26,6 +26,7 @@ from ..protocol.errors import ErrorCode
 from ..protocol.records.batch import CONTROL_FLAG, check_crc, iter_headers
 from ..protocol.records.errors import BatchError
 from ..protocol.records.record import decode_batch
+from ..protocol.uuids import ZERO_UUID
 
 if TYPE_CHECKING:
     from ..admin.places import Place
@@ -148,10 +149,11 @@ def write(records: Iterable[Recorded], path: str | Path, masking: Masking | None
 
 
 def _consumed(bootstrap_servers: str, topics: list[str], most: int) -> Iterator[Recorded]:
-    from ..admin.log_offsets import EARLIEST, LATEST, offsets_at
+    from ..admin.log_offsets import offsets_at
     from ..admin.session import Admin
     from ..admin.topics import describe_topics
     from ..client.cluster import Address, Cluster
+    from ..protocol.log_places import EARLIEST, LATEST
 
     pairs = (one.strip().rpartition(":") for one in bootstrap_servers.split(","))
     addresses = [Address(host.strip("[]"), int(port)) for host, _, port in pairs]
@@ -219,7 +221,7 @@ def _fetched(admin: Admin, place: Place, offset: int) -> _Fetched:
     (partition,) = (one for one in described.partitions if one.partition_index == index)
     check(f"{topic}-{index}", ErrorCode.NONE if partition.leader_id >= 0 else ErrorCode.LEADER_NOT_AVAILABLE)
     asked = FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=_FETCH_BYTES)
-    topic_id = described.topic_id.bytes if described.topic_id is not None else bytes(16)
+    topic_id = described.topic_id.bytes if described.topic_id is not None else ZERO_UUID
     request = FetchRequest(
         max_wait_ms=_IDLE_MS,
         min_bytes=1,

@@ -20,6 +20,7 @@ from enum import Enum
 from operator import itemgetter
 from typing import NamedTuple
 
+from ..protocol.offsets import NO_OFFSET
 from .segment_metadata import (
     COPY_SEGMENT_FINISHED,
     COPY_SEGMENT_STARTED,
@@ -31,7 +32,6 @@ from .segment_metadata import (
 )
 
 #: No segment of the epoch was copied.
-NO_OFFSET = -1
 #: Changed segments that are kept for `take_changed`. Only a leader takes them.
 _MOST_CHANGED = 10_000
 

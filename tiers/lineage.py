@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from ..protocol.offsets import NO_OFFSET
 from ..storage.log.epochs import UNDEFINED_EPOCH, epoch_of
-from .cache import NO_OFFSET, RemoteLogMetadataCache
+from .cache import RemoteLogMetadataCache
 from .segment_metadata import COPY_SEGMENT_FINISHED, RemoteLogSegmentMetadata
 
 Epochs = Sequence[tuple[int, int]]

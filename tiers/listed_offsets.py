@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..protocol.offsets import NO_OFFSET
 from ..storage.log.epochs import epoch_of
-from .cache import NO_OFFSET, RemoteLogMetadataCache
+from .cache import RemoteLogMetadataCache
 from .lineage import Epochs, OffsetAndEpoch, is_within
 from .segment_metadata import COPY_SEGMENT_FINISHED, RemoteLogSegmentMetadata
 

@@ -14,7 +14,15 @@ from typing import NamedTuple
 
 from ..protocol.buffer import Buffer
 from ..protocol.checksum import crc32c
-from ..protocol.records.batch import HEADER_BYTES, LOG_OVERHEAD, MAGIC, BatchHeader, check_crc, read_header
+from ..protocol.records.batch import (
+    HEADER_BYTES,
+    LEAST_LENGTH,
+    LOG_OVERHEAD,
+    MAGIC,
+    BatchHeader,
+    check_crc,
+    read_header,
+)
 from ..protocol.records.errors import BatchError
 from ..storage.log.epochs import epoch_of
 from ..storage.segments.aborted import AbortedTransaction
@@ -35,7 +43,6 @@ _CHUNK_BYTES = 1 << 20
 #: Base offset, length, leader epoch, magic, CRC, and the delta of the last offset.
 _CHECKED_FIELDS = struct.Struct(">qiibI2xi")
 _CRC_COVERS_FROM = 21
-_LEAST_LENGTH = HEADER_BYTES - LOG_OVERHEAD
 
 
 class RemoteRead(NamedTuple):
@@ -140,7 +147,7 @@ def _whole_batches(walk: _Walk, data: memoryview, start: int, least_offset: int)
         if epoch != known_epoch:
             walk.header(data, position, start + position, least_offset)
             known_epoch, epoch_end = epoch, segment.end_offset if epoch < 0 else segment.epoch_end_offset(epoch)
-        if magic != MAGIC or length < _LEAST_LENGTH or not least_offset <= base <= last <= segment.end_offset:
+        if magic != MAGIC or length < LEAST_LENGTH or not least_offset <= base <= last <= segment.end_offset:
             walk.header(data, position, start + position, least_offset)
         if stop > size or base >= walk.up_to_offset:
             break

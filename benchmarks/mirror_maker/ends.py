@@ -8,7 +8,8 @@ from contextlib import closing
 from types import TracebackType
 
 from odradek.admin.errors import ResponseError
-from odradek.admin.log_offsets import LATEST, list_offsets
+from odradek.admin.log_offsets import list_offsets
+from odradek.protocol.log_places import LATEST
 
 from compat_tests.mirror.mirrored_logs import admin_of
 

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 from ...admin.errors import ResponseError, check
 from ...admin.topics import described_topics
+from ...protocol.acks import ALL_IN_SYNC
 from ...protocol.messages.init_producer_id import InitProducerIdRequest
 from ...protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ...protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from ...protocol.records.compression_type import Compression
 from ...protocol.records.record import Record, encode_batch
+from ...protocol.uuids import ZERO_UUID
 
 if TYPE_CHECKING:
     from ...admin.session import Admin
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
 #: Offsets of one request. The batch has 2 KB; a marker has 78 bytes, and a broker writes 100 of them in 20 ms.
 _BATCH_RECORDS = 100_000
 _MARKERS = 100
-_ALL_REPLICAS = -1
 _TIMEOUT_MS = 30_000
 #: A filler has a key: a compacted topic would take it, too.
 _KEY = b"f"
@@ -47,7 +48,7 @@ class Fillers:
         (described,) = described_topics(admin, [topic])
         self._admin = admin
         self._topic = topic
-        self._topic_id = described.topic_id.bytes if described.topic_id is not None else bytes(16)
+        self._topic_id = described.topic_id.bytes if described.topic_id is not None else ZERO_UUID
         self._partition = partition
         self._leader = described.partitions[partition].leader_id
         self._producer: tuple[int, int] | None = None
@@ -58,7 +59,7 @@ class Fillers:
             size = min(count, _BATCH_RECORDS)
             part = PartitionProduceData(self._partition, _filler_batch(size))
             topic = TopicProduceData(name=self._topic, topic_id=self._topic_id, partition_data=[part])
-            request = ProduceRequest(acks=_ALL_REPLICAS, timeout_ms=_TIMEOUT_MS, topic_data=[topic])
+            request = ProduceRequest(acks=ALL_IN_SYNC, timeout_ms=_TIMEOUT_MS, topic_data=[topic])
             (response,) = self._admin.ask(request, self._leader).responses[0].partition_responses
             check(self._subject, response.error_code, response.error_message)
             count -= size

@@ -20,11 +20,12 @@ from ...admin.config_alteration import alter_configs
 from ...admin.configs import own_configs
 from ...admin.connection import Connection
 from ...admin.groups import list_groups
-from ...admin.log_offsets import LATEST, partition_offsets
+from ...admin.log_offsets import partition_offsets
 from ...admin.nodes import describe_cluster
 from ...admin.offset_reset import commit
 from ...admin.topics import described_topics
 from ...client.user_errors import UserError
+from ...protocol.log_places import LATEST
 from ...protocol.records.record import Record
 from ...tiers.segment_metadata import METADATA_TOPIC
 from .chunks import records

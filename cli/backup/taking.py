@@ -19,13 +19,14 @@ from ...admin.configs import own_configs
 from ...admin.connection import Connection
 from ...admin.group_offsets import committed
 from ...admin.groups import list_groups
-from ...admin.log_offsets import EARLIEST, LATEST, partition_offsets
+from ...admin.log_offsets import partition_offsets
 from ...admin.nodes import describe_cluster
 from ...admin.share_offsets import share_offsets
 from ...admin.topics import described_topics
 from ...client.error_kinds import ErrorKind
 from ...client.groupless import GROUPLESS, of_partitions
 from ...client.user_errors import UserError
+from ...protocol.log_places import EARLIEST, LATEST
 from ...protocol.records.record import Record
 from ...tiers.segment_metadata import METADATA_TOPIC
 from .chunks import ChunkWriter

@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ...admin.errors import ResponseError, check
-from ...admin.log_offsets import LATEST, partition_offsets
+from ...admin.log_offsets import partition_offsets
 from ...admin.topic_changes import NewTopic, create_topics, delete_records
 from ...admin.topics import describe_topics
 from ...client.user_errors import UserError
 from ...protocol.errors import ErrorCode
+from ...protocol.log_places import LATEST
 from .manifests import Part, Topic
 
 if TYPE_CHECKING:

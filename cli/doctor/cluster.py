@@ -15,6 +15,7 @@ from ...admin.nodes import describe_cluster
 from ...admin.open_transactions import open_transactions
 from ...admin.topics import described_topics
 from ...client.wording import counted
+from ..transaction_command import HANGS_AFTER_MS
 from .directory import disk, remote_metadata
 from .finding import ERROR, WARNING, Finding, limited
 from .settings import dangers
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 #: A broker that leads so many times its share is unbalanced, in clusters with some partitions.
 _SKEW, _FEWEST_LEADERS = 1.5, 30
-_HANGS_AFTER_MS = 20 * 60_000
 
 Topics = list["Topic"]
 
@@ -162,7 +162,7 @@ def _quorum(admin: Admin) -> Iterator[Finding]:
 
 def _transactions(admin: Admin) -> Iterator[Finding]:
     for one in open_transactions(admin, None):
-        if one["hangs"] and one["age_ms"] >= _HANGS_AFTER_MS:
+        if one["hangs"] and one["age_ms"] >= HANGS_AFTER_MS:
             subject = f"{one['topic']}-{one['partition']}"
             words = f"the transaction of producer {one['producer_id']} hangs from offset {one['start_offset']} on"
             place = f"--topic {one['topic']} --partition {one['partition']} --producer-id {one['producer_id']}"

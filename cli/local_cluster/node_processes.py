@@ -8,12 +8,12 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from ...storage.files.directory_lock import LOCK_FILE
 from ...storage.files.lock_holder import lock_holder
 from .node_files import log_dirs, node_directory, properties_file
 from .plan import Plan, PlannedNode
 
 #: Locked by a broker in each of its data directories (storage/files/directory_lock.py).
-LOCK_FILE = ".lock"
 
 STOP_TIMEOUT_S = 60
 POLL_S = 0.05

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ...client.wording import counted
-from ..data_locations import META_PROPERTIES
+from ...storage.files.meta_properties import META_PROPERTIES
 from .node_files import format_node, log_dirs, name_log_dirs
 from .node_processes import ClusterFailed, end, node_pids
 from .plan import Plan, PlannedNode

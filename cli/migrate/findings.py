@@ -12,6 +12,7 @@ from ...client.properties_file import read_properties
 from ...client.user_errors import UserError
 from ...metadata.features import FEATURES
 from ...protocol.errors import ErrorCode
+from ...protocol.records.batch import MAGIC, MAGIC_AT
 from ...server.controller.metadata_survey import newer_leader_changes
 from .survey import APACHE, ODRADEK, Survey
 
@@ -201,6 +202,6 @@ def _old_formats(directory: Path) -> list[str]:
         for segment in sorted(partition.glob("*.log"))[:1]:
             with segment.open("rb") as file:
                 head = file.read(_RECORD_HEAD)
-            if len(head) == _RECORD_HEAD and head[16] < 2:
+            if len(head) == _RECORD_HEAD and head[MAGIC_AT] < MAGIC:
                 found.append(partition.name)
     return found

@@ -14,8 +14,9 @@ import typer
 from ...admin.connection import Connection
 from ...client.properties_file import read_properties
 from ...client.user_errors import UserError
+from ...storage.files.directory_lock import LOCK_FILE
 from ...storage.files.lock_holder import lock_holder
-from ..local_cluster.node_processes import LOCK_FILE, end
+from ..local_cluster.node_processes import end
 from .findings import directories_of
 from .steps import look, order
 from .survey import ODRADEK, Survey

@@ -22,9 +22,10 @@ from odradek.admin import (
     transactions,
 )
 from odradek.admin.connection import Connection
-from odradek.admin.log_offsets import EARLIEST, LATEST, list_offsets
+from odradek.admin.log_offsets import list_offsets
 from odradek.admin.metadata_quorum import describe_quorum
 from odradek.admin.session import Admin
+from odradek.protocol.log_places import EARLIEST, LATEST
 
 from compat_tests.oracle import ApacheKafka
 

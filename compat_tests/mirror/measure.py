@@ -130,7 +130,8 @@ def measure_switch(folder: Path) -> float:
 
 
 def _records(admin: Admin) -> int:
-    from odradek.admin.log_offsets import LATEST, list_offsets
+    from odradek.admin.log_offsets import list_offsets
+    from odradek.protocol.log_places import LATEST
 
     places = [(f"load-{number}", index) for number in range(_TOPICS_OF_LOAD) for index in range(_PARTITIONS)]
     return sum(one.offset for one in list_offsets(admin, dict.fromkeys(places, LATEST)).values())

@@ -71,7 +71,8 @@ def test_copy_equals_the_source(source: ApacheKafka, tools: ToolHost) -> None:
 
 
 def _ends(admin: Admin, topic: str) -> int:
-    from odradek.admin.log_offsets import LATEST, list_offsets
+    from odradek.admin.log_offsets import list_offsets
+    from odradek.protocol.log_places import LATEST
 
     return list_offsets(admin, {(topic, 0): LATEST})[topic, 0].offset
 

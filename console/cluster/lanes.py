@@ -7,9 +7,9 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ...admin.log_offsets import EARLIEST, LATEST
 from ...admin.places import Place
-from ...admin.positions import BEGINNING, END, Position
+from ...admin.positions import BEGINNING, END, TAIL, Position
+from ...protocol.log_places import EARLIEST, LATEST
 from ...records.reading import range_notes
 from .found import Found
 from .log_reader import LogReader
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from ...records.consumed import ConsumedRecord
 
 #: librdkafka's logical offset of a log's end, to which a count is added.
-_TAIL = -2000
 
 
 @dataclass(slots=True)
@@ -77,5 +76,5 @@ def _resolved(
     if offset == END:
         return last
     if offset < 0:  # the newest of each partition
-        return {place: last[place] + (offset - _TAIL) for place in places}
+        return {place: last[place] + (offset - TAIL) for place in places}
     return dict.fromkeys(places, offset)

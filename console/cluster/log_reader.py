@@ -19,12 +19,14 @@ from ...admin.topics import described_topics
 from ...client.error_kinds import ErrorKind
 from ...client.user_errors import UserError
 from ...protocol.errors import ErrorCode
+from ...protocol.isolation import READ_COMMITTED
 from ...protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ...protocol.records.batch import HEADER_BYTES, BatchHeader, iter_headers
 from ...protocol.records.compression import decompress
 from ...protocol.records.control import ControlType, control_type
 from ...protocol.records.errors import CorruptBatch, InvalidBatch, OldMessageFormat, UnsupportedCompression
 from ...protocol.records.record import Record, decode_batch
+from ...protocol.uuids import ZERO_UUID
 from .wanted import EVERYTHING, Wanted
 
 if TYPE_CHECKING:
@@ -37,9 +39,7 @@ Place = tuple[str, int]
 _MOST_BYTES, _FIRST_BYTES, _LEAST_BYTES, _MOST_PARTITION_BYTES = 8 << 20, 256 << 10, 64 << 10, 4 << 20
 _WAIT_MS = 500
 _PAUSE_S = 0.1
-_COMMITTED = 1
 _CREATE_TIME, _LOG_APPEND_TIME = 1, 2
-_NO_TOPIC_ID = bytes(16)
 #: Errors that pass while leaders change.
 _PASSING = frozenset(
     (
@@ -191,11 +191,11 @@ class LogReader:
         topic_id = self.topic.topic_id
         asked = FetchTopic(
             topic=self.topic.name,
-            topic_id=topic_id.bytes if topic_id is not None else _NO_TOPIC_ID,
+            topic_id=topic_id.bytes if topic_id is not None else ZERO_UUID,
             partitions=partitions,
         )
         request = FetchRequest(
-            max_wait_ms=_WAIT_MS, min_bytes=1, max_bytes=_MOST_BYTES, isolation_level=_COMMITTED, topics=[asked]
+            max_wait_ms=_WAIT_MS, min_bytes=1, max_bytes=_MOST_BYTES, isolation_level=READ_COMMITTED, topics=[asked]
         )
         try:
             response = self._admin.impatient.ask(request, node)

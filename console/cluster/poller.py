@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from ...admin.connection import Connection
 from ...admin.errors import NotSupported, RequestFailed
 from ...admin.lag import Lag, Total, by_topic, sum_of, total_of
-from ...admin.log_offsets import LATEST, offsets_at
+from ...admin.log_offsets import offsets_at
 from ...admin.metadata_quorum import describe_quorum
 from ...admin.nodes import describe_cluster
 from ...admin.places import Place
@@ -30,6 +30,7 @@ from ...admin.rates import smoothed
 from ...admin.topics import describe_topic_page, describe_topics
 from ...client.explained_errors import from_library
 from ...client.user_errors import UserError
+from ...protocol.log_places import LATEST
 from .group_lags import Offsets, behind, groups_of, known_failures
 from .groups import members_of
 from .history import History, Scope

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from ...admin.configs import describe_topic_configs
 from ...admin.log_directories import describe_log_dirs
-from ...admin.log_offsets import EARLIEST, LATEST, list_offsets, offsets_at
+from ...admin.log_offsets import list_offsets, offsets_at
 from ...admin.mirrors import LINK_OF_TOPIC
 from ...admin.readings import replicas_in
 from ...admin.sizes import bytes_by_partition
+from ...protocol.log_places import EARLIEST, LATEST
 from ..whole_numbers import whole_number
 from .model import TopicFacts
 

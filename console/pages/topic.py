@@ -14,7 +14,7 @@ from ...admin import acls
 from ...admin.configs import describe_topic_configs
 from ...admin.errors import RequestFailed
 from ...admin.log_directories import describe_log_dirs
-from ...admin.log_offsets import EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED, partition_offsets
+from ...admin.log_offsets import partition_offsets
 from ...admin.offsets import offsets_of
 from ...admin.readings import replicas_in
 from ...admin.sizes import ReplicaSize, bytes_by_partition, bytes_of_replicas
@@ -22,6 +22,7 @@ from ...admin.topics import Partition, Topic
 from ...client.explained_errors import from_library
 from ...client.user_errors import UserError
 from ...client.wording import counted
+from ...protocol.log_places import EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED
 from ..access.sessions import FLASH_COOKIE
 from ..addresses import here, number_of, path_to
 from ..backend import Backend

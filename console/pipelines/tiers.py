@@ -11,8 +11,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ...admin.log_offsets import LATEST, LATEST_TIERED, offsets_at
+from ...admin.log_offsets import offsets_at
 from ...admin.topics import describe_topics
+from ...protocol.log_places import LATEST, LATEST_TIERED
 from ..cluster.node_metrics import Metrics, NodeMetrics
 from .pipeline import MOST_PIPELINES, Kind, Pipeline, Reading, bounded
 

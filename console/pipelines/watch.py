@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...admin.connection import Connection
-from ...admin.log_offsets import LATEST, offsets_at
+from ...admin.log_offsets import offsets_at
 from ...admin.places import Place
 from ...admin.topics import describe_topics
 from ...client.explained_errors import from_library
 from ...client.user_errors import UserError
+from ...protocol.log_places import LATEST
 from ..cluster.group_reads import GroupReads
 from ..cluster.links import AdminLink
 from ..cluster.node_metrics import NodeMetrics

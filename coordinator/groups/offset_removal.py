@@ -8,6 +8,7 @@ uses that. A group without members and without offsets is deleted.
 from __future__ import annotations
 
 from ...protocol.errors import ErrorCode
+from ...protocol.uuids import ZERO_UUID
 from .group import Group
 from .shard_state import ShardState
 
@@ -41,7 +42,7 @@ def delete_offsets_of_topics(state: ShardState, deleted: dict[str, bytes]) -> No
     for group_id, topics in list(state.offsets.groups()):
         for name in [name for name in topics if name in deleted]:
             for index, committed in list(topics[name].items()):
-                if committed.topic_id in (bytes(16), deleted[name]):
+                if committed.topic_id in (ZERO_UUID, deleted[name]):
                     state.write_offset(group_id, name, index, None)
 
 

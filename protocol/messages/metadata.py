@@ -3,7 +3,8 @@
 A null list of topics asks for all (an empty one too in version 0), an empty list for none. A topic that does not
 exist is created when both the broker's `auto.create.topics.enable` and the request allow it, and answers
 LEADER_NOT_AVAILABLE until it has leaders. By topic id nothing is ever created. A partition whose listener is missing
-on its leader answers LISTENER_NOT_FOUND.
+on its leader answers LISTENER_NOT_FOUND (LEADER_NOT_AVAILABLE before version 6). Version 0 leaves out replicas whose broker is
+away, and adds REPLICA_NOT_AVAILABLE.
 
 Versions 0-13, flexible from 9. Additions by version:
 - 1: racks, controller, internal topics; null asks for all

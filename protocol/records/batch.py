@@ -39,6 +39,15 @@ MAGIC = 2
 HEADER_BYTES = 61
 #: The base offset and the length; the length does not count them.
 LOG_OVERHEAD = 12
+#: The least that the length may be, and that of format 0 and 1 messages, which distinguishes an old message from damage.
+LEAST_LENGTH = HEADER_BYTES - LOG_OVERHEAD
+LEAST_OLD_LENGTH = 14
+MAGIC_AT = 16
+#: The first byte that the CRC is of.
+CRC_FROM = 21
+#: The byte with the codec and the flags: the attributes have no bit in the other one.
+FLAGS_AT = 22
+PRODUCER_AT = 43
 #: The last sequence number before the wrap to zero.
 MAX_SEQUENCE = 0x7FFFFFFF
 NO_TIMESTAMP = -1
@@ -53,11 +62,7 @@ TRANSACTIONAL_FLAG = 0x10
 CONTROL_FLAG = 0x20
 DELETE_HORIZON_FLAG = 0x40
 
-#: The minimum length field of format 0 and 1 messages: distinguishes an old message from damage.
-_LEAST_OLD_LENGTH = 14
-_MAGIC_AT = 16
 _CRC_AT = 17
-_CRC_FROM = 21
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _OFFSET = struct.Struct(">q")
@@ -66,6 +71,8 @@ _LENGTH_TO_MAGIC = struct.Struct(">8xiib")
 _CRC = struct.Struct(">I")
 _ATTRIBUTES = struct.Struct(">h")
 _MAX_TIMESTAMP = struct.Struct(">q")
+#: Producer id, epoch and first sequence number, at PRODUCER_AT.
+unpack_producer = struct.Struct(">qhi").unpack_from
 
 _CODECS: tuple[Compression | None, ...] = (*Compression, None, None, None)
 
@@ -153,10 +160,10 @@ def read_header(buf: Buffer, pos: int = 0) -> BatchHeader:
 
 
 def _not_a_header(buf: Buffer, pos: int) -> CorruptBatch | OldMessageFormat:
-    if len(buf) - pos <= _MAGIC_AT:
+    if len(buf) - pos <= MAGIC_AT:
         return CorruptBatch(f"{len(buf) - pos} bytes are too few for a record batch")
     length, _, magic = _LENGTH_TO_MAGIC.unpack_from(buf, pos)
-    if magic in (0, 1) and length >= _LEAST_OLD_LENGTH:
+    if magic in (0, 1) and length >= LEAST_OLD_LENGTH:
         return OldMessageFormat(f"message format {magic} was dropped in Kafka 4.0; only format {MAGIC} is accepted")
     if magic != MAGIC:
         return CorruptBatch(f"message format {magic} does not exist")
@@ -178,7 +185,7 @@ def iter_headers(buf: Buffer, pos: int = 0) -> Iterator[tuple[int, BatchHeader]]
             return
         yield pos, header
         pos += header.size
-    if end - pos > _MAGIC_AT and buf[pos + _MAGIC_AT] != MAGIC:
+    if end - pos > MAGIC_AT and buf[pos + MAGIC_AT] != MAGIC:
         raise _not_a_header(buf, pos)
 
 
@@ -186,7 +193,7 @@ def check_crc(buf: Buffer, pos: int, header: BatchHeader) -> None:
     """Verifies the CRC of a complete batch. Raises CorruptBatch."""
     if header.size > len(buf) - pos:
         raise CorruptBatch(f"record batch of {header.size} bytes, {len(buf) - pos} remain")
-    found = crc32c(memoryview(buf)[pos + _CRC_FROM : pos + header.size])
+    found = crc32c(memoryview(buf)[pos + CRC_FROM : pos + header.size])
     if found != header.crc:
         raise CorruptBatch(
             f"record batch at offset {header.base_offset}: CRC {found:#010x}, but its header has {header.crc:#010x}"
@@ -219,14 +226,14 @@ def patch(buf: bytearray | memoryview, pos: int, base_offset: int, leader_epoch:
 def set_log_append_time(buf: bytearray | memoryview, pos: int, header: BatchHeader, now_ms: int) -> BatchHeader:
     """Sets the timestamp of every record to `now_ms` (`message.timestamp.type=LogAppendTime`). Returns the new header."""
     attributes = header.attributes | LOG_APPEND_TIME_FLAG
-    _ATTRIBUTES.pack_into(buf, pos + _CRC_FROM, attributes)
+    _ATTRIBUTES.pack_into(buf, pos + CRC_FROM, attributes)
     _MAX_TIMESTAMP.pack_into(buf, pos + 35, now_ms)
     return header._replace(attributes=attributes, max_timestamp=now_ms, crc=seal(buf, pos, header.size))
 
 
 def seal(buf: bytearray | memoryview, pos: int, size: int) -> int:
     """Computes and writes the CRC of the batch of `size` bytes at `pos`. Returns the CRC."""
-    crc: int = crc32c(memoryview(buf)[pos + _CRC_FROM : pos + size])
+    crc: int = crc32c(memoryview(buf)[pos + CRC_FROM : pos + size])
     _CRC.pack_into(buf, pos + _CRC_AT, crc)
     return crc
 
@@ -234,7 +241,7 @@ def seal(buf: bytearray | memoryview, pos: int, size: int) -> int:
 def sealed(header: BatchHeader | tuple[int, ...], payload: Buffer) -> bytes:
     """Returns a batch of these header fields and this payload, with the correct CRC."""
     fields = _HEADER.pack(*header)
-    rest = fields[_CRC_FROM:]
+    rest = fields[CRC_FROM:]
     return b"".join((fields[:_CRC_AT], _CRC.pack(crc32c(payload, crc32c(rest))), rest, payload))
 
 

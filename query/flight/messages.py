@@ -94,14 +94,19 @@ def _file(package: str, messages: dict[str, _Fields]) -> descriptor_pb2.FileDesc
     return made
 
 
-_pool = descriptor_pool.DescriptorPool()
-_pool.Add(_file(FLIGHT, _FLIGHT_MESSAGES))
-_pool.Add(_file(FLIGHT_SQL, _SQL_MESSAGES))
-_CLASSES = {
-    name: message_factory.GetMessageClass(_pool.FindMessageTypeByName(f"{package}.{name}"))
-    for package, messages in ((FLIGHT, _FLIGHT_MESSAGES), (FLIGHT_SQL, _SQL_MESSAGES))
-    for name in messages
-}
+def _classes() -> dict[str, type[Message]]:
+    """Returns the classes of all messages, from a pool of their own."""
+    pool, packages = descriptor_pool.DescriptorPool(), ((FLIGHT, _FLIGHT_MESSAGES), (FLIGHT_SQL, _SQL_MESSAGES))
+    for package, messages in packages:
+        pool.Add(_file(package, messages))
+    return {
+        name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{package}.{name}"))
+        for package, messages in packages
+        for name in messages
+    }
+
+
+_CLASSES = _classes()
 
 
 def new(name: str, **fields: object) -> Message:

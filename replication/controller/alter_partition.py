@@ -16,9 +16,10 @@ from ...protocol.messages.alter_partition import (
     AlterPartitionResponseTopic,
     BrokerState,
 )
+from ...protocol.node_ids import LEADER_UNCHANGED
 from ...protocol.schema import Message
 from .brokers import check_epoch
-from .partition_change import LEADER_UNCHANGED, RECOVERED, Election, PartitionChange
+from .partition_change import RECOVERED, Election, PartitionChange
 from .result import ControllerResult
 from .state import RECOVERING, ControllerState
 

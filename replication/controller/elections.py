@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ...metadata.image import NO_LEADER
+from ...protocol.election_types import PREFERRED, UNCLEAN
 from ...protocol.errors import ErrorCode
 from ...protocol.internal.cluster_metadata import PartitionChangeRecord
 from ...protocol.messages.elect_leaders import (
@@ -18,7 +19,7 @@ from .partition_change import Election, PartitionChange
 from .result import ApiError, ControllerResult, RequestError, in_own_words
 from .state import ControllerState
 
-_ELECTIONS = {0: Election.PREFERRED, 1: Election.UNCLEAN}
+_ELECTIONS = {PREFERRED: Election.PREFERRED, UNCLEAN: Election.UNCLEAN}
 
 
 def elect_leaders(state: ControllerState, request: ElectLeadersRequest, version: int) -> ControllerResult:

@@ -11,6 +11,7 @@ from itertools import islice
 
 from ...metadata.image import NO_LEADER, PartitionImage
 from ...protocol.internal.cluster_metadata import NoOpRecord, PartitionChangeRecord
+from ...protocol.node_ids import LEADER_UNCHANGED
 from ...protocol.schema import INT16, INT32, INT64, Message, Request, struct, wire
 from .brokers import check_epoch, fencing_records
 from .brokers_to_partitions import IMBALANCED, LEADERLESS
@@ -20,7 +21,7 @@ from .leadership import (
     leadership_records,
     leaving_records,
 )
-from .partition_change import LEADER_UNCHANGED, Election, PartitionChange
+from .partition_change import Election, PartitionChange
 from .result import ControllerResult
 from .state import ControllerState
 

@@ -23,9 +23,9 @@ from enum import Enum
 from ...metadata.image import NO_LEADER, TopicImage
 from ...metadata.metadata_version import DIRECTORY_ASSIGNMENT, NO_EPOCH_BUMP_ON_ISR_SHRINK
 from ...protocol.internal.cluster_metadata import PartitionChangeRecord
+from ...protocol.node_ids import LEADER_UNCHANGED
 from .state import RECOVERING, ControllerState
 
-LEADER_UNCHANGED = -2
 RECOVERED = 0
 
 

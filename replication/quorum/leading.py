@@ -10,6 +10,7 @@ from ...protocol.internal.control_records import KRaftVersionRecord, LeaderChang
 from ...protocol.messages.fetch import EpochEndOffset, FetchPartition, FetchRequest
 from ...protocol.messages.fetch import SnapshotId as WireSnapshotId
 from ...protocol.messages.fetch_snapshot import FetchSnapshotRequest, PartitionSnapshotRequest
+from ...protocol.offsets import UNKNOWN_OFFSET
 from ...protocol.records.control import ControlRecord, ControlType
 from ...protocol.records.errors import BatchError
 from ...protocol.schema import Message
@@ -21,10 +22,6 @@ from .voters import BEFORE_THE_LOG, ReplicaKey, VoterSet
 
 if TYPE_CHECKING:
     from ...protocol.buffer import Buffer
-
-
-#: The wire value of offsets that the leader does not know yet.
-UNKNOWN_OFFSET = -1
 
 
 @dataclass(slots=True)

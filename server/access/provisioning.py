@@ -9,6 +9,7 @@ from typing import Literal
 from ...metadata.configs import InvalidConfig
 from ...metadata.credentials import BY_NAME
 from ..config.listener_prefix import listener_prefix, mechanism_prefix
+from .authentication.jaas import SCRAM_MODULE
 from .authority import Authority, IssuedIdentity
 
 Protocol = Literal["SSL", "SASL_SSL", "SASL_PLAINTEXT"]
@@ -21,7 +22,6 @@ NODE_NAME = "odradek-node"
 #: `CN=alice,O=Odradek` is `User:alice`.
 _COMMON_NAME = "RULE:^CN=([^,]*),.*$/$1/,DEFAULT"
 _MODULES = {"PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule"}
-_SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _NOT_IN_A_NAME = frozenset(',;"\\= \t\r\n')
 
@@ -111,12 +111,12 @@ class Security:
 
     def _broker_jaas(self) -> str:
         if self.mechanism != "PLAIN":
-            return f"{_SCRAM_MODULE} required;"
+            return f"{SCRAM_MODULE} required;"
         users = " ".join(f'user_{name}="{password}"' for name, password in self.users.items())
         return f"{_MODULES['PLAIN']} required {users};"
 
     def client_jaas(self, user: str) -> str:
-        module = _MODULES.get(self.mechanism, _SCRAM_MODULE)
+        module = _MODULES.get(self.mechanism, SCRAM_MODULE)
         return f'{module} required username="{user}" password="{self.users[user]}";'
 
 

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from ...metadata.configs import Password
 from ...protocol.errors import ErrorCode
+from ..access.listener_tls import ANONYMOUS
 
 if TYPE_CHECKING:
     from ..config.broker_config import BrokerConfig
     from ..network.call import Call
-
-_ANONYMOUS = "User:ANONYMOUS"
 
 
 class TokenServices(Protocol):
@@ -24,7 +23,7 @@ class TokenServices(Protocol):
 def tokens_precondition(services: TokenServices, call: Call) -> ErrorCode:
     """Returns DELEGATION_TOKEN_REQUEST_NOT_ALLOWED unless the client is authenticated, and not by a token itself."""
     protocol = services.config.listeners.protocols.get(call.listener, "PLAINTEXT")
-    is_anonymous = protocol == "PLAINTEXT" or (protocol == "SSL" and call.principal == _ANONYMOUS)
+    is_anonymous = protocol == "PLAINTEXT" or (protocol == "SSL" and call.principal == ANONYMOUS)
     if is_anonymous or call.connection.is_token_authenticated:
         return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
     return ErrorCode.NONE

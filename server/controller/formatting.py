@@ -207,13 +207,14 @@ def read_initial_voters(text: str) -> Sequence[InitialVoter]:
 
 
 def _initial_voter(text: str) -> InitialVoter:
-    found = _INITIAL_VOTER.fullmatch(text)
-    if found is None:
+    matched = _INITIAL_VOTER.fullmatch(text)
+    if matched is None:
         raise InvalidConfig(f"{text!r} is not id@host:port:directory, as in 1@localhost:9093:JEXY6aqzQY-32P5TStzaFg")
-    if len(found[1]) > 10 or int(found[1]) >= 1 << 31 or len(found[3]) > 5 or not 0 < int(found[3]) <= 65535:
+    voter_id, host, port, directory_id = matched.groups()
+    if len(voter_id) > 10 or int(voter_id) >= 1 << 31 or len(port) > 5 or not 0 < int(port) <= 65535:
         raise InvalidConfig(f"{text!r}: an id is less than 2^31, and a port is a number from 1 to 65535")
     try:
-        return InitialVoter(int(found[1]), found[2], int(found[3]), uuid_from_text(found[4]))
+        return InitialVoter(int(voter_id), host, int(port), uuid_from_text(directory_id))
     except ValueError as error:
         raise InvalidConfig(f"{text!r}: {error}") from None
 

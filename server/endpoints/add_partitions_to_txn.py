@@ -2,8 +2,8 @@
 
 Decided in `coordinator/transaction_partitions.py`.
 
-Up to version 3 it is a client's, for one transaction. From 4 on it is a broker's, for several, each of which may belong to
-another shard. With a partition that does not exist none is added: the others are OPERATION_NOT_ATTEMPTED.
+A client's request is for one transaction. A broker's is for several, each of which may belong to another shard. With a
+partition that does not exist none is added: the others are OPERATION_NOT_ATTEMPTED.
 
 Contract: `protocol/messages/add_partitions_to_txn.py`.
 """
@@ -14,6 +14,7 @@ from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from ...coordinator.transactions_state import WITH_TRANSACTIONS
 from ...metadata.acls import Operation, ResourceType
 from ...metadata.image import TOPIC_RESOURCE
 from ...metadata.internal_topics import INTERNAL_TOPICS
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from ..network.call import Call
     from ..services import Services
 
-WITH_TRANSACTIONS = AddPartitionsToTxnRequest.versions_with("transactions")
 _TOPICS = Each(Operation.WRITE, ResourceType.TOPIC)
 
 

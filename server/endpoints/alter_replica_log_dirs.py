@@ -22,7 +22,7 @@ from ...protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
-from ...storage.directory import FUTURE_SUFFIX, LogDirectory, replica_directory_name
+from ...storage.directory import FUTURE_SUFFIX, LONGEST_NAME, LogDirectory, replica_directory_name
 from ...storage.files.failures import LogDirectoryFailure
 from ..access.authorization.usual_requirements import on_cluster
 from ..network.api_endpoint import ApiEndpoint
@@ -37,7 +37,6 @@ log = logging.getLogger("odradek.moves")
 
 #: Imported with this file, on a thread.
 PRELOADED = (moves,)
-_LONGEST_NAME = 255
 _SUFFIX_LENGTH = len(replica_directory_name("", 0, FUTURE_SUFFIX)) - len("-0")
 
 
@@ -91,7 +90,7 @@ def _move(
     directory: LogDirectory | ErrorCode,
     cordoned: Collection[LogDirectory],
 ) -> ErrorCode:
-    if len(topic) + len(str(index)) + 1 + _SUFFIX_LENGTH > _LONGEST_NAME:
+    if len(topic) + len(str(index)) + 1 + _SUFFIX_LENGTH > LONGEST_NAME:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     if isinstance(directory, ErrorCode):
         return directory

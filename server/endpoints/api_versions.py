@@ -1,15 +1,15 @@
 """ApiVersions: the APIs and features of this node.
 
 The response lists the APIs of this listener, computed from `protocol/apis.py` and the files beside this one: it has only
-what is implemented. Two entries differ from the list, as in Apache Kafka: Produce begins at version 0 (older librdkafka
-derives from it which codecs the broker supports), though versions 0 to 2 are refused; and unstable versions are hidden.
+what is implemented. Two entries differ from the list, as in Apache Kafka: Produce has its oldest versions, which are
+refused (older librdkafka derives from them which codecs the broker supports); and unstable versions are hidden.
 
-Versions 3 and later have the features (KIP-584): those that this broker registered with, and the finalized ones of the
-published image, whose offset is their epoch. Before version 4, features that begin at level 0 are left out (KAFKA-17492).
-Version 5 has the cluster id and node id that the client expects; a different one is REBOOTSTRAP_REQUIRED (KIP-1242).
+The features (KIP-584) are those that this broker registered with, and the finalized ones of the published image, whose
+offset is their epoch. Clients that cannot read level 0 get no feature that begins there (KAFKA-17492). A cluster id or
+node id other than the client expects is REBOOTSTRAP_REQUIRED (KIP-1242).
 
-An unknown version is answered in version 0, by UNSUPPORTED_VERSION and the versions of ApiVersions itself
-(KIP-511). A client software name or version of odd characters is INVALID_REQUEST.
+An unknown version gets UNSUPPORTED_VERSION and the versions of ApiVersions itself (KIP-511). A client software name or
+version of odd characters is INVALID_REQUEST.
 
 Contract: `protocol/messages/api_versions.py`.
 """

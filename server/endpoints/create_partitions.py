@@ -1,7 +1,7 @@
 """CreatePartitions: more partitions for topics (KIP-195, KIP-599).
 
-Decided in `replication/controller/partitions.py`. Version 3 is refused while a client exceeds its quota of changes to
-topics.
+Decided in `replication/controller/partitions.py`. Where the version has THROTTLING_QUOTA_EXCEEDED, a
+request is refused while its client exceeds its quota of changes to topics.
 
 Contract: `protocol/messages/create_partitions.py`.
 """

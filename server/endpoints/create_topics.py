@@ -1,7 +1,8 @@
 """CreateTopics: topics with their partitions and configurations (KIP-4, KIP-464, KIP-599).
 
-Decided in `replication/controller/topics.py`. Versions from 6 are refused while a client exceeds its quota of changes to
-topics. A client without DESCRIBE_CONFIGS on a new topic gets no configuration of it (version 5, KIP-525).
+Decided in `replication/controller/topics.py`. Where the version has THROTTLING_QUOTA_EXCEEDED, a request
+is refused while its client exceeds its quota of changes to topics. A client without DESCRIBE_CONFIGS on a new topic gets no
+configuration of it (KIP-525).
 
 Contract: `protocol/messages/create_topics.py`.
 """

@@ -1,6 +1,6 @@
 """DeleteGroups: groups without members (KIP-229).
 
-Decided in `coordinator/groups/shard.py`. The groups may be of different shards.
+Decided in `coordinator/groups/admin.py`. The groups may be of different shards.
 
 A share group's states are deleted first (KIP-932): while that cannot be done the group stays.
 

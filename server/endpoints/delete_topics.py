@@ -1,8 +1,8 @@
-"""DeleteTopics: by name, and from version 6 by id (KIP-516, KIP-599).
+"""DeleteTopics: topics are deleted by name or by id (KIP-516, KIP-599).
 
-Decided in `replication/controller/topics.py`. Versions from 5 are refused while a client exceeds its quota of changes to
-topics. Unlike other responses this one names topics that the client may not describe as unauthorized, whether they exist
-or not.
+Decided in `replication/controller/topics.py`. Where the version has THROTTLING_QUOTA_EXCEEDED, a request is refused while
+its client exceeds its quota of changes to topics. Unlike other responses this one names topics that the client may not
+describe as unauthorized, whether they exist or not.
 
 Contract: `protocol/messages/delete_topics.py`.
 """

@@ -1,6 +1,6 @@
 """DescribeCluster: the brokers, or on a controller's listener the controllers (KIP-700, KIP-919).
 
-From version 2 the response may include fenced brokers (KIP-1073).
+The response includes fenced brokers where the request asks for them (KIP-1073).
 
 Contract: `protocol/messages/describe_cluster.py`.
 """

@@ -1,6 +1,6 @@
 """DescribeGroups: classic groups and their members.
 
-Answered in `coordinator/groups/shard.py`. The groups may be of different shards.
+Answered in `coordinator/groups/admin.py`. The groups may be of different shards.
 
 Contract: `protocol/messages/describe_groups.py`.
 """

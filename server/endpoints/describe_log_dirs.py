@@ -1,8 +1,8 @@
 """DescribeLogDirs: the replicas in each log directory, and its free space.
 
 Null for the topics is every partition. A replica that is on its way from another directory is shown where it goes as a
-future one, with what it has still to copy as its lag (KIP-113). From version 4 the response has the space of the file system
-(KIP-827), from version 5 whether the directory takes new replicas (KIP-1066). A directory that has failed is shown by its
+future one, with what it has still to copy as its lag (KIP-113). The space is that of the file system
+(KIP-827). A cordoned directory takes no new replicas (KIP-1066). A directory that has failed is shown by its
 error alone. The metadata log is not shown.
 
 Contract: `protocol/messages/describe_log_dirs.py`.

@@ -1,4 +1,4 @@
-"""DescribeShareGroupOffsets: start offsets of share groups, and from version 1 their lag (KIP-1226).
+"""DescribeShareGroupOffsets: start offsets of share groups, and their lag (KIP-1226).
 
 A group without topics in the request gets all partitions that the persister has of it. The lag counts the records that
 are not finished, up to the end of the partition; its leader returns that end.

@@ -1,6 +1,6 @@
 """EndQuorumEpoch: the leader of the quorum steps down (KIP-595).
 
-Answered in `replication/quorum/following.py`.
+Answered in `replication/quorum/replica.py`.
 
 Contract: `protocol/messages/end_quorum_epoch.py`.
 """

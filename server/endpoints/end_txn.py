@@ -1,6 +1,6 @@
 """EndTxn: commits or aborts a transaction (KIP-98, KIP-890).
 
-Answered in `coordinator/transaction_shard.py`.
+Answered in `coordinator/transaction_ends.py`.
 
 Contract: `protocol/messages/end_txn.py`.
 """

@@ -2,8 +2,8 @@
 
 `server/fetch/fetch_sessions.py` keeps the sessions (KIP-227). `server/fetch/fetch.py` decides which records are
 read, how many, and when a response is due. An unknown session, a wrong epoch of it, or one begun with names and
-continued with ids is an error for the whole request; every other error is a partition's, from version 16 with its
-current leader (KIP-951).
+continued with ids is an error for the whole request; every other error is a partition's, with its current
+leader where the version has a field for it (KIP-951).
 
 On the listeners of controllers there is one thing to fetch, the metadata log, and it is the quorum's affair (KIP-595).
 
@@ -20,12 +20,12 @@ from ...metadata.acls import Operation, ResourceType
 from ...protocol.encoded_fetch import decode_large
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.fetch import FetchRequest, FetchResponse
+from ...protocol.session_epochs import INITIAL_EPOCH
 from ..access.authorization.requirements import Each, NeedsOn
 from ..access.authorization.usual_requirements import OF_NODES
 from ..fetch.fetch import WITH_REPLICA_STATE, Fetch
 from ..fetch.fetch_authorization import FetchAuthorization
 from ..fetch.fetch_context import FetchContext
-from ..fetch.fetch_session import INITIAL_EPOCH
 from ..fetch.fetch_sessions import LARGE_FETCH, is_large_fetch
 from ..fetch.follower_fetch import FollowerFetch
 from ..fetch.throttled_fetch import ThrottledFetch

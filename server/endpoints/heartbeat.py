@@ -1,6 +1,6 @@
 """Heartbeat: a member of a classic group is alive.
 
-Answered in `coordinator/groups/classic/join.py`.
+Answered in `coordinator/groups/classic/heartbeat.py`.
 
 Contract: `protocol/messages/heartbeat.py`.
 """

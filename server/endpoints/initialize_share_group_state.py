@@ -1,6 +1,6 @@
 """InitializeShareGroupState: the start offset of share partitions that a group has not read (KIP-932).
 
-Brokers send it to the persister of share groups. Answered in `coordinator/share_state.py`.
+Brokers send it to the persister of share groups. Answered in `coordinator/share_state_operations.py`.
 
 Contract: `protocol/messages/initialize_share_group_state.py`.
 """

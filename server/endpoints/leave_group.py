@@ -1,8 +1,8 @@
 """LeaveGroup: members leave a classic group (KIP-345).
 
-Decided in `coordinator/groups/classic/join.py`.
+Decided in `coordinator/groups/classic/leave.py`.
 
-Up to version 2 one member leaves, and its error is the response's; the coordinator takes the later form only.
+In the form for one member, its error is the response's. The coordinator takes the form for several only.
 
 Contract: `protocol/messages/leave_group.py`.
 """

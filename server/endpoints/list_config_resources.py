@@ -1,8 +1,7 @@
 """ListConfigResources: resources that may have a configuration (KIP-714, KIP-1142).
 
-Version 0 names the client metrics subscriptions. Version 1 names whatever can have a configuration, of the types that are
-asked for or of all: topics, brokers and their loggers, groups and subscriptions that have one. An unknown type is
-UNSUPPORTED_VERSION.
+The response names whatever can have a configuration, of the types that are asked for or of all: topics, brokers and their
+loggers, groups and client metrics subscriptions that have one. An unknown type is UNSUPPORTED_VERSION.
 
 Contract: `protocol/messages/list_config_resources.py`.
 """

@@ -1,18 +1,14 @@
 """ListOffsets: the offset of a timestamp, or of a named place in the log.
 
 A timestamp is looked up by the time index, and is answered by the first record that is not older; no record from
-the high watermark on is found (the last stable offset with read_committed). Below zero, timestamps are questions of their
-own, each since a version, before which it is UNSUPPORTED_VERSION:
-
- -1 the end that a consumer sees     -3 the record with the largest timestamp (v7, KIP-734)
- -2 the start                        -4 the start on local disks (v8, KIP-405)
- -5 the last offset in tiered storage (v9, KIP-1005), and
- -6 the first offset that is not uploaded yet (v11, KIP-1023): both are -1 for a topic that is not tiered
+the high watermark on is found (the last stable offset with read_committed). Below zero, timestamps are named places
+(`protocol/log_places.py`). A place that the version does not have is UNSUPPORTED_VERSION. LATEST_TIERED and
+EARLIEST_PENDING_UPLOAD are -1 for a topic that is not tiered.
 
 A timestamp is looked up in the remote part of a tiered topic first, on a thread.
 
-A partition that is twice in one request is INVALID_REQUEST. A new leader whose high watermark has not reached
-the start of its epoch returns OFFSET_NOT_AVAILABLE (LEADER_NOT_AVAILABLE before v5, KIP-207).
+A partition that is twice in one request is INVALID_REQUEST. A new leader whose high watermark has not reached the start
+of its epoch returns OFFSET_NOT_AVAILABLE (KIP-207), or LEADER_NOT_AVAILABLE where the version has no such error.
 
 Contract: `protocol/messages/list_offsets.py`.
 """
@@ -30,6 +26,14 @@ from ...metadata.acls import Operation, ResourceType
 from ...protocol.behaviour_versions import LIST_OFFSETS_WITH_NOT_AVAILABLE, LIST_OFFSETS_WITH_TIMESTAMP
 from ...protocol.errors import ErrorCode
 from ...protocol.isolation import READ_COMMITTED
+from ...protocol.log_places import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    EARLIEST_PENDING_UPLOAD,
+    LATEST,
+    LATEST_TIERED,
+    MAX_TIMESTAMP,
+)
 from ...protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -37,6 +41,7 @@ from ...protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from ...protocol.node_ids import CONSUMER, DEBUGGING_CONSUMER
 from ...protocol.records.errors import BatchError
 from ...storage.files.failures import LogDirectoryFailure
 from ...storage.segments.timestamps import LargeBatch, TimestampedOffset
@@ -52,15 +57,7 @@ if TYPE_CHECKING:
     from ..services import Services
 
 _TOPICS = Each(Operation.DESCRIBE, ResourceType.TOPIC)
-LATEST = -1
-EARLIEST = -2
-MAX_TIMESTAMP = -3
-EARLIEST_LOCAL = -4
-LATEST_TIERED = -5
-EARLIEST_PENDING_UPLOAD = -6
 
-CONSUMER = -1
-DEBUGGING_CONSUMER = -2
 #: Versions that know a timestamp which stands for no place.
 _NO_VERSIONS = range(0)
 

@@ -1,11 +1,11 @@
 """Metadata: brokers and topics as they are seen through the listener that the request came by.
 
-- Null for the topics is every topic, and an empty list none; in version 0 an empty list is every topic.
-- From version 12 topics may be asked for by id (KIP-516). If any is, the names in the request do not count.
+- Null for the topics is every topic, and an empty list none; `protocol/messages/metadata.py` has the exception.
+- Where a topic is named by id (KIP-516), the names in the request do not count.
 - A topic that does not exist is created, if both the client and auto.create.topics.enable want it. The response does not
   wait for that: it has UNKNOWN_TOPIC_OR_PARTITION, as Kafka's does, and the client asks again.
-- Version 0 leaves out replicas whose broker is away and adds REPLICA_NOT_AVAILABLE; later versions list them.
-- A leader without the listener is LEADER_NOT_AVAILABLE, from version 6 LISTENER_NOT_FOUND.
+- Replicas whose broker is away are listed. A leader without the listener is LISTENER_NOT_FOUND. The contract has what
+  earlier versions say of both.
 - A long description, as of every topic of a large cluster, is made in slices of the loop, out of one image. Its topics
   are kept encoded for the next such request (`KeptTopics`), until they or a broker change.
 - A broker that accepts connections lists itself, also in the milliseconds until the controller unfences it.

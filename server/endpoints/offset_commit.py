@@ -2,8 +2,8 @@
 
 Decided in `coordinator/groups/offsets.py`.
 
-A commit for a partition that does not exist is refused here, and does not keep the others from being committed. Version
-10 names topics by id (KIP-848); the coordinator records both, whatever the version.
+A commit for a partition that does not exist is refused here, and does not keep the others from being committed. Topics
+are named by name or by id (KIP-848); the coordinator records both.
 
 Contract: `protocol/messages/offset_commit.py`.
 """

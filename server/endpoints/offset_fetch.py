@@ -2,8 +2,8 @@
 
 Answered in `coordinator/groups/offsets.py`.
 
-Up to version 7 a request is for one group, and is converted to the form of version 8, which is for several
-(KIP-709); their coordinator is this broker, but they may be of different shards. Version 10 names topics by id (KIP-848).
+A request for one group is converted to the form for several (KIP-709). The coordinator of all is this broker, but they may
+be of different shards. Topics are named by name or by id (KIP-848).
 
 Contract: `protocol/messages/offset_fetch.py`.
 """

@@ -1,8 +1,8 @@
 """Produce: appends record batches to partitions.
 
 Each partition gets one record batch of format 2, checked and written by `HostedPartition.append`; the rules for a
-batch are in `server/partitions/batch_validation.py`. Version 13 names topics by id (KIP-516). Versions from 8 list the
-rejected records (KIP-467). Versions from 10 add the current leader to NOT_LEADER_OR_FOLLOWER (KIP-951).
+batch are in `server/partitions/batch_validation.py`. The response lists the rejected records (KIP-467), and the
+current leader with NOT_LEADER_OR_FOLLOWER (KIP-951), where the version has fields for them.
 
 - acks 0: no response; an error closes the connection, which is the only way to tell the producer.
 - acks 1: answered once written here. acks -1: once all replicas in sync have it; REQUEST_TIMED_OUT after the request's
@@ -16,7 +16,8 @@ Batches of an idempotent producer that follow a rejected batch are rejected alik
 Few clients may write to internal topics and to `__remote_log_metadata` (`server/produce/internal_topics.py`).
 Transactional batches without a transactional id are TRANSACTIONAL_ID_AUTHORIZATION_FAILED for the whole request. For
 those with one, the leader first asks the transaction coordinator, unless the partition has the transaction open already
-(`server/produce/transactional_produce.py`); from version 12 on this adds the partition (KIP-890).
+(`server/produce/transactional_produce.py`), and in later versions adds
+the partition (KIP-890).
 
 Contract: `protocol/messages/produce.py`.
 """
@@ -34,7 +35,7 @@ from ...protocol.messages.produce import (
     ProduceRequest,
     ProduceResponse,
 )
-from ...protocol.records.batch import HEADER_BYTES, TRANSACTIONAL_FLAG
+from ...protocol.records.batch import FLAGS_AT, HEADER_BYTES, TRANSACTIONAL_FLAG
 from ..access.authorization.requirements import Each
 from ..network.api_endpoint import ApiEndpoint, Cost
 from ..network.portions import Portioning
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
 _UNAUTHORIZED = AppendResult(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
 
 _NOT_VERIFIED: dict[TopicPartition, int] = {}
-_ATTRIBUTES_AT = 22
 _TOPICS = Each(Operation.WRITE, ResourceType.TOPIC, by=denied_topics)
 _TRANSACTIONAL_ID = Each(Operation.WRITE, ResourceType.TRANSACTIONAL_ID)
 
@@ -99,7 +99,7 @@ def _has_transactional(request: ProduceRequest) -> bool:
     for topic in request.topic_data:
         for data in topic.partition_data:
             records = data.records
-            if records is not None and len(records) >= HEADER_BYTES and records[_ATTRIBUTES_AT] & TRANSACTIONAL_FLAG:
+            if records is not None and len(records) >= HEADER_BYTES and records[FLAGS_AT] & TRANSACTIONAL_FLAG:
                 return True
     return False
 

@@ -1,6 +1,6 @@
 """ReadShareGroupStateSummary: the start offsets and epochs of share partitions (KIP-932).
 
-Brokers send it to the persister of share groups. Answered in `coordinator/share_state.py`.
+Brokers send it to the persister of share groups. Answered in `coordinator/share_state_operations.py`.
 
 Contract: `protocol/messages/read_share_group_state_summary.py`.
 """

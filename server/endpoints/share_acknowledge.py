@@ -19,13 +19,14 @@ from ...protocol.messages.share_acknowledge import (
     ShareAcknowledgeTopicResponse,
 )
 from ...protocol.messages.share_leaders import ShareLeaderIdAndEpoch
+from ...protocol.session_epochs import FINAL_EPOCH
 from ..access.authorization.usual_requirements import on_group
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
 from ..services import Services
 from ..share.share_acknowledge import WITH_RENEWALS, Outcome, Renewing
 from ..share.share_preconditions import READ_TOPICS, denied_topics, names_member, share_groups_precondition
-from ..share.share_sessions import FINAL_EPOCH, SessionKey, ShareSession
+from ..share.share_sessions import SessionKey, ShareSession
 
 _LED_ELSEWHERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 

@@ -19,6 +19,7 @@ from ...protocol.messages.share_fetch import (
     ShareFetchResponse,
 )
 from ...protocol.messages.share_leaders import ShareLeaderIdAndEpoch
+from ...protocol.session_epochs import FINAL_EPOCH, INITIAL_EPOCH
 from ..access.authorization.usual_requirements import on_group
 from ..network.api_endpoint import ApiEndpoint, Cost
 from ..network.call import Call
@@ -26,7 +27,7 @@ from ..services import Services
 from ..share.share_acknowledge import WITH_RENEWALS, Outcome, Renewing, topic_counters
 from ..share.share_fetch import Response
 from ..share.share_preconditions import READ_TOPICS, denied_topics, names_member, share_groups_precondition
-from ..share.share_sessions import FINAL_EPOCH, INITIAL_EPOCH, ShareSession
+from ..share.share_sessions import ShareSession
 
 _LED_ELSEWHERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 

@@ -1,6 +1,6 @@
 """SyncGroup: a member of a classic group gets its assignment.
 
-Answered in `coordinator/groups/classic/join.py`, when the leader of the group has sent the assignments, however long it
+Answered in `coordinator/groups/classic/sync.py`, when the leader of the group has sent the assignments, however long it
 takes.
 
 Contract: `protocol/messages/sync_group.py`.

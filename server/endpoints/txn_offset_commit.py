@@ -1,11 +1,11 @@
 """TxnOffsetCommit: offsets committed in a transaction (KIP-98, KIP-447).
 
-Decided in `coordinator/groups/offsets.py`.
+Decided in `coordinator/groups/transactional_offsets.py`.
 
-The group's partition of `__consumer_offsets` must be in the transaction. From version 5 on this request adds it. Before,
-AddOffsetsToTxn adds it, and this request verifies it (KIP-890). If the response comes after the end of that transaction, the
-offsets are not written: they would be pending for good. A missing partition gets its own error. Version 6 names topics by
-id.
+The group's partition of `__consumer_offsets` must be in the transaction. In later versions this request adds it. In
+earlier ones AddOffsetsToTxn adds it, and this request verifies it (KIP-890). If the response comes after the end of that
+transaction, the offsets are not written: they would be pending for good. A missing partition gets its own error. Topics
+are named by name or by id.
 
 Contract: `protocol/messages/txn_offset_commit.py`.
 """

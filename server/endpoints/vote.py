@@ -1,6 +1,6 @@
 """Vote: a candidate asks a voter for its vote (KIP-595, KIP-853, KIP-996).
 
-Answered in `replication/quorum/core.py`.
+Answered in `replication/quorum/elections.py`.
 
 Contract: `protocol/messages/vote.py`.
 """

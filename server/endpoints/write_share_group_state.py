@@ -1,6 +1,6 @@
 """WriteShareGroupState: the new state of share partitions (KIP-932).
 
-Brokers send it to the persister of share groups. Answered in `coordinator/share_state.py`.
+Brokers send it to the persister of share groups. Answered in `coordinator/share_state_operations.py`.
 
 Contract: `protocol/messages/write_share_group_state.py`.
 """

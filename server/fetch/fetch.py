@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from ...protocol.behaviour_versions import FETCH_WITH_STORAGE_ERROR
 from ...protocol.errors import ErrorCode
+from ...protocol.isolation import READ_COMMITTED
 from ...protocol.messages.fetch import AbortedTransaction, FetchRequest, FetchResponse, PartitionData
 from ...protocol.records.errors import CorruptBatch, OldFormatInLog
 from ...replication.isr import UNKNOWN_BROKER_EPOCH
@@ -34,6 +35,7 @@ from ..partitions.page_cache import MOST_CROWDED_BYTES, NotInPageCache
 from ..partitions.parked_fetch import ParkedFetch
 from ..runtime.sliced_work import run_to_completion
 from .damaged_reads import MOST_INSPECTIONS, Inspection, piece_of, waits_for_healing
+from .fetch_authorization import NONE_DENIED
 from .fetch_response import (
     NO_EPOCH,
     NO_LEADER,
@@ -70,9 +72,7 @@ _KAFKA_STORAGE_ERROR = int(ErrorCode.KAFKA_STORAGE_ERROR)
 _INVALID_FETCH_SESSION_EPOCH = int(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
 _NOT_LEADER_OR_FOLLOWER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-_NONE_DENIED: Set[Topic] = frozenset()
 
-READ_COMMITTED = 1
 #: Consumers name their rack from here on, and with it may read from followers (KIP-392).
 WITH_RACKS = FetchRequest.versions_with("rack_id")
 #: From here on a follower sends its broker epoch.
@@ -127,7 +127,7 @@ class Fetch(ParkedFetch):
         #: The consumer's rack, if the response may name a replica that is nearer.
         self._rack = request.rack_id if self._replica_id < 0 and path.selector.is_rack_aware else ""
         #: The topics that the client may not read.
-        self._denied: Set[Topic] = _NONE_DENIED
+        self._denied: Set[Topic] = NONE_DENIED
         if path.authorization is not None:
             denied = context.denied
             if denied is None:

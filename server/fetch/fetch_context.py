@@ -6,7 +6,7 @@ from collections.abc import Set
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from .fetch_session import FINAL_EPOCH
+from ...protocol.session_epochs import FINAL_EPOCH
 from .topic_counts import TopicCounts
 
 if TYPE_CHECKING:

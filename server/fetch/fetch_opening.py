@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ...protocol.encoded_fetch import EncodedPartitions
+from ...protocol.encoded_fetch import WITH_TOPIC_IDS, EncodedPartitions
 from ...protocol.errors import ErrorCode
+from ...protocol.isolation import READ_COMMITTED
 from ...protocol.messages.fetch import FetchResponse
+from ...protocol.session_epochs import FINAL_EPOCH
 from ..network.response_size import PLAIN_RESPONSE_ITEMS
 from ..network.sliced_responses import released
 from ..network.work_in_turns import work_in_turns
 from .encoded_fetch import EncodedFetch
-from .fetch import READ_COMMITTED
 from .fetch_context import FetchContext
-from .fetch_session import FINAL_EPOCH
-from .fetch_sessions import WITH_TOPIC_IDS
 from .follower_fetch import FollowerFetch
 from .large_fetch import LargeFetch
 from .quiet_partitions import WITH_LOG_START

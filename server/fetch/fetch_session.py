@@ -6,6 +6,7 @@ from collections.abc import Callable, Set
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
+from ...protocol.session_epochs import INITIAL_EPOCH
 from ..runtime.parted_set import equals_in_steps
 from .fetched_partition import FetchedPartition, PartitionKey, Topic, asked_partitions
 
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from .topic_counts import TopicCounts
 
 INVALID_SESSION_ID = 0
-INITIAL_EPOCH = 0
-FINAL_EPOCH = -1
 
 #: Whether this broker hosts a partition; called with its key, and whether the key has the topic's id.
 IsHosted = Callable[[PartitionKey, bool], bool]

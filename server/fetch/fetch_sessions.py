@@ -29,13 +29,14 @@ import random
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from ...protocol.encoded_fetch import WITH_TOPIC_IDS
 from ...protocol.errors import ErrorCode
-from ...protocol.messages.fetch import FetchTopic
+from ...protocol.session_epochs import FINAL_EPOCH, INITIAL_EPOCH, LAST_EPOCH
 from ..runtime.memory import release_after
 from ..runtime.sliced_work import run_to_completion
 from ..runtime.turns import FREED_AT_ONCE
 from .fetch_context import FetchContext, names_too_many_absent
-from .fetch_session import FINAL_EPOCH, INITIAL_EPOCH, INVALID_SESSION_ID, FetchSession
+from .fetch_session import INVALID_SESSION_ID, FetchSession
 from .fetched_partition import FetchedPartition, asked_partitions
 
 if TYPE_CHECKING:
@@ -45,9 +46,7 @@ if TYPE_CHECKING:
     from .fetch_session import IsHosted
     from .fetched_partition import PartitionKey
 
-_LAST_EPOCH = (1 << 31) - 1
 #: The versions whose requests name topics by id; a session keeps to the one or the other.
-WITH_TOPIC_IDS = FetchTopic.versions_with("topic_id")
 #: How long a session is safe from being evicted by a larger one, and how long it may be unused.
 EVICTION_MS = 120_000
 #: A fetch of more partitions than this takes turns (large_fetch.py): some 5 us each.
@@ -151,7 +150,7 @@ class FetchSessions:
         if session.connection is not connection:
             self._belongs_to(session, connection)
         session.last_used_ms = now_ms
-        session.epoch = 1 if session.epoch == _LAST_EPOCH else session.epoch + 1
+        session.epoch = 1 if session.epoch == LAST_EPOCH else session.epoch + 1
         return FetchContext(session.partitions, session, uses_topic_ids=uses_topic_ids)
 
     def _continued(self, request: FetchRequest, uses_topic_ids: bool) -> FetchSession | ErrorCode:

@@ -7,14 +7,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode
+from ...protocol.log_places import EARLIEST, LATEST
 from ...protocol.messages.fetch import FetchPartition
 from ...protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from ...protocol.node_ids import CONSUMER
 from ...protocol.records.batch import BatchHeader, check_crc, iter_headers
 from ...protocol.records.errors import BatchError, CorruptBatch
 from ...replication.mirror.partition import Batch, Ends, MirroredLog, MirrorState
 from ...storage.files.failures import LogDirectoryFailure
 from ..replicas.followed_partition import FIRST_BACKOFF_MS
-from ..replicas.out_of_range import EARLIEST, LATEST
 from .local_batches import batch_at, batch_at_nowait, batch_of
 
 if TYPE_CHECKING:
@@ -277,7 +278,7 @@ class MirroredPartition:
 
         def ask(timestamp: int) -> None:
             asked = ListOffsetsPartition(self.key[1], self.epoch, timestamp)
-            request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(self.topic, [asked])])
+            request = ListOffsetsRequest(replica_id=CONSUMER, topics=[ListOffsetsTopic(self.topic, [asked])])
             requests.send(endpoint, request, reported, purpose=PURPOSE)
 
         def reported(response: ListOffsetsResponse | None) -> None:

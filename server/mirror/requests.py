@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...client.peers import Peers
+from ...protocol.isolation import READ_COMMITTED
 from ...protocol.messages.fetch import ReplicaState
 from ...protocol.uuids import ZERO_UUID
 from .source import SourceView
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from ..config.broker_config import BrokerConfig
     from .source import Source
 
-_READ_COMMITTED = 1
 _CONSUMER = ReplicaState(-1, -1)
 
 
@@ -24,7 +24,7 @@ class SourceRequests:
     """`take` is called with each read of the source's metadata."""
 
     #: Up to the last stable offset: nothing has to be taken back.
-    isolation_level = _READ_COMMITTED
+    isolation_level = READ_COMMITTED
 
     def __init__(self, node_id: int, config: BrokerConfig, source: Source) -> None:
         self.node_id = node_id

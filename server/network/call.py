@@ -4,7 +4,7 @@ These are one noun: a connection parks and answers calls, an observer follows on
 
 - `RequestDispatch`, `ConnectionListener`, `ClientConnection`, `ClientIdentity`: the client and its connection, as
   calls and handlers use them.
-- `Observer`: code that follows a call, such as quotas (`CostMeter`) and times (`Timing`).
+- `Observer`: code that follows a call, such as quotas (`CostMeter`). Times, and several in order: observers.py.
 - `Call`: one request, from its frame to its response.
 """
 
@@ -13,7 +13,6 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Callable, Hashable
-from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Generic, Protocol
 
 from ...protocol.errors import ErrorCode
@@ -242,54 +241,6 @@ class CostMeter(Observer):
     def spent(self, call: Call, seconds: float) -> None:
         """Counts time that the call took in a later turn of the loop."""
         raise NotImplementedError
-
-
-class Observers(Observer):
-    """Several observers of a call, in order. None of them takes its response."""
-
-    __slots__ = ("_all", "meter")
-
-    def __init__(self, *observers: Observer) -> None:
-        self._all = observers
-        self.meter = next((one.meter for one in observers if one.meter is not None), None)
-
-    def parked(self, call: Call) -> None:
-        for one in self._all:
-            one.parked(call)
-
-    def replying(self, call: Call, response: Message | None) -> bool:
-        for one in self._all:
-            one.replying(call, response)
-        return True
-
-    def deferred(self, call: Call) -> None:
-        for one in self._all:
-            one.deferred(call)
-
-    def replied(self, call: Call) -> None:
-        for one in self._all:
-            one.replied(call)
-
-    def finishing(self, call: Call, pieces: list[Piece]) -> bool:
-        for one in self._all:
-            one.finishing(call, pieces)
-        return True
-
-    def exempt(self) -> None:
-        for one in self._all:
-            one.exempt()
-
-
-class Timing(Observer):
-    """Measures the time of a call from its creation to the response."""
-
-    __slots__ = ("_began_ns",)
-
-    def __init__(self) -> None:
-        self._began_ns = perf_counter_ns()
-
-    def replied(self, call: Call) -> None:
-        call.route.times.add(perf_counter_ns() - self._began_ns)
 
 
 class Call(Generic[CallRequest]):

@@ -22,10 +22,11 @@ from ...protocol.headers import RequestHeader
 from ...protocol.schema import Request, has_records
 from ..access.authorization.requirements import AuthorizerNotReady
 from .api_endpoint import ApiEndpoint
-from .call import Call, ClientConnection, Observer, Observers, ProtocolViolation, Timing
+from .call import Call, ClientConnection, Observer, ProtocolViolation
 from .late_endpoint import LateEndpoint
 from .listener_kind import ListenerKind
 from .no_request import NO_REQUEST
+from .observers import Observers, Timing
 from .response_fields import has_error_code
 from .route import Route
 

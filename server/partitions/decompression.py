@@ -17,17 +17,13 @@ from typing import TYPE_CHECKING
 from ...protocol.records.compression import MAX_DECOMPRESSED_BYTES, decompress_into, unpack
 from ...protocol.records.errors import TooLargeDecompressed
 from ...protocol.records.walk import WALKED_AT_ONCE_RECORDS
+from ...storage.segments.timestamps import DECOMPRESSED_AT_ONCE_BYTES, OPENED_AT_ONCE_BYTES
 from ..runtime.thread_pools import CPU_THREADS
 
 if TYPE_CHECKING:
     from ...protocol.buffer import Buffer
     from ...protocol.records.compression import Compression
 
-#: A larger batch goes to a thread: gzip, the slowest codec, takes some 4 us for a kilobyte.
-OPENED_AT_ONCE_BYTES = 64 << 10
-#: The buffer for one batch on the loop, and the limit of what the loop decompresses for one request: some 4 ms with
-#: gzip.
-DECOMPRESSED_AT_ONCE_BYTES = 1 << 20
 #: The total decompressed size of all batches on threads: one of the largest on each.
 DECOMPRESSED_IN_FLIGHT_BYTES = CPU_THREADS * MAX_DECOMPRESSED_BYTES
 #  The buffer that each thread keeps: twice the largest batch of a producer with default settings. A mapping's fresh pages

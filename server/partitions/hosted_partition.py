@@ -13,12 +13,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ...metadata.mirror_keys import SWITCHED
+from ...protocol.acks import ALL_IN_SYNC
 from ...protocol.errors import ErrorCode
+from ...protocol.offsets import NO_OFFSET
 from ...protocol.records import batch
 from ...protocol.records.batch import HEADER_BYTES, LOG_OVERHEAD, BatchHeader
+from ...protocol.records.compression_type import Compression
 from ...protocol.records.end_markers import encode_end_transaction
 from ...storage.files.failures import LogDirectoryFailure
-from ...storage.log.producers import NO_OFFSET, ProducerBatch
+from ...storage.log.producers import ProducerBatch
 from ...storage.log.transaction_checks import check_marker, is_in_transaction
 from ...storage.log.unopened import UnopenedLog
 from .append_result import AppendResult, QueuedAppend
@@ -40,14 +43,13 @@ _NOT_ENOUGH_REPLICAS = int(ErrorCode.NOT_ENOUGH_REPLICAS)
 _POLICY_VIOLATION = int(ErrorCode.POLICY_VIOLATION)
 _INVALID_TXN_STATE = int(ErrorCode.INVALID_TXN_STATE)
 
-ALL_IN_SYNC = -1
 #: After a client's longest wait for a response (request.timeout.ms), it has no request in flight to the former leader.
 TAKEOVER_MS = 30_000
 _pack_offset = struct.Struct(">q").pack_into
 _pack_epoch = struct.Struct(">i").pack_into
 _new_tuple = tuple.__new__
 #: The greatest value of a batch's attributes with a codec and nothing else.
-_ZSTD = 4
+_ZSTD = int(Compression.ZSTD)
 
 #: Kafka reports the log start offset only with unexpected errors.
 _ERRORS_WITHOUT_LOG_START = frozenset(
@@ -235,24 +237,24 @@ class HostedPartition(Replica):
             self._committed(size)
 
     def _checked_again(
-        self, found: ErrorCode | ProducerBatch, header: BatchHeader, now_ms: int
+        self, checked: ErrorCode | ProducerBatch, header: BatchHeader, now_ms: int
     ) -> ErrorCode | ProducerBatch:
         """Returns the check's result, without allowance for a former leader once that is long ago."""
-        if found != _NOT_LEADER_OR_FOLLOWER or now_ms - self.taken_over_ms < TAKEOVER_MS:
-            return found
+        if checked != _NOT_LEADER_OR_FOLLOWER or now_ms - self.taken_over_ms < TAKEOVER_MS:
+            return checked
         producers = self.open_log().producers
         producers.taken_over_at = None
         return producers.check(header)
 
-    def _already_known(self, found: ErrorCode | ProducerBatch) -> AppendResult:
-        if isinstance(found, ProducerBatch):
-            base_offset, end_offset = found.base_offset, found.last_offset + 1
-            return AppendResult(_NONE, base_offset, found.timestamp, self.log_start_offset, end_offset)
+    def _already_known(self, checked: ErrorCode | ProducerBatch) -> AppendResult:
+        if isinstance(checked, ProducerBatch):
+            base_offset, end_offset = checked.base_offset, checked.last_offset + 1
+            return AppendResult(_NONE, base_offset, checked.timestamp, self.log_start_offset, end_offset)
         self.counters.failed_produces += 1
-        if found == _NOT_LEADER_OR_FOLLOWER:
+        if checked == _NOT_LEADER_OR_FOLLOWER:
             return AppendResult(_NOT_LEADER_OR_FOLLOWER)
         self.counters.invalid_sequence += 1
-        return AppendResult(found, log_start_offset=self.log_start_offset)
+        return AppendResult(checked, log_start_offset=self.log_start_offset)
 
     def append_own(self, records: bytes | bytearray, now_ms: int) -> AppendResult:
         """Writes batches created by this broker itself (by a coordinator), which are only required to parse.
@@ -267,12 +269,13 @@ class HostedPartition(Replica):
         headers: list[BatchHeader] = []
         position, size = 0, len(buffer)
         while position < size:
-            fields = batch.read_header(buffer, position)
-            headers.append(_new_tuple(BatchHeader, (next_offset, fields[1], epoch, *fields[3:])))
+            _, length, _, *fields = batch.read_header(buffer, position)
+            header = _new_tuple(BatchHeader, (next_offset, length, epoch, *fields))
+            headers.append(header)
             _pack_offset(buffer, position, next_offset)
             _pack_epoch(buffer, position + LOG_OVERHEAD, epoch)
-            next_offset += fields[6] + 1
-            position += fields[1] + LOG_OVERHEAD
+            next_offset += header.last_offset_delta + 1
+            position += length + LOG_OVERHEAD
         assert position == size, "whole batches"
         try:
             log.append(buffer, headers, now_ms)

@@ -72,11 +72,11 @@ class PendingPartitions:
             self._is_paused = False
 
     def add(
-        self, key: TopicPartition, failure: LogDirectoryFailure, made: Log | UnopenedLog | None, new_path: str | None
+        self, key: TopicPartition, failure: LogDirectoryFailure, created: Log | UnopenedLog | None, new_path: str | None
     ) -> None:
         """Adds a partition, and removes what its creation left behind, since others need the room. Older files stay."""
-        if made is not None:
-            made.close(self._clock.now_ms(), clean=False)
+        if created is not None:
+            created.close(self._clock.now_ms(), clean=False)
         if new_path is not None:
             self._remove(new_path)
         words = f"{key[0]}-{key[1]} cannot be created yet; creation is retried: {failure}"

@@ -14,10 +14,19 @@ from typing import TYPE_CHECKING
 
 from ...protocol.behaviour_versions import PRODUCE_WITH_ZSTD
 from ...protocol.checksum import crc32c
-from ...protocol.records.batch import COMPRESSION_MASK, HEADER_BYTES, LOG_OVERHEAD, TRANSACTIONAL_FLAG, BatchHeader
+from ...protocol.records.batch import (
+    COMPRESSION_MASK,
+    CRC_FROM,
+    HEADER_BYTES,
+    LOG_OVERHEAD,
+    TRANSACTIONAL_FLAG,
+    BatchHeader,
+)
+from ...protocol.records.compression_type import Compression
 from ...protocol.records.errors import CorruptBatch
 from ...protocol.records.walk import INT_MAX, LONG_MAX, raw_walk
-from .decompression import AT_ONCE, OPENED_AT_ONCE_BYTES
+from ...storage.segments.timestamps import OPENED_AT_ONCE_BYTES
+from .decompression import AT_ONCE
 
 if TYPE_CHECKING:
     from ...protocol.buffer import Buffer
@@ -32,7 +41,7 @@ except ImportError:  # pip had no compiler; the kernel may be of another version
 _unpack_header = struct.Struct(">qiibIhiqqqhii").unpack_from
 _new_tuple = tuple.__new__
 #: The greatest value of a batch's attributes with a codec and nothing else.
-_ZSTD = 4
+_ZSTD = int(Compression.ZSTD)
 #: The kernel leaves the records to a library.
 _UNOPENED = -1
 
@@ -58,7 +67,7 @@ def pure_validated_header(
         or (codec == _ZSTD and version not in PRODUCE_WITH_ZSTD)
         or not 0 < count == last_delta + 1
         or (producer_id >= 0 > sequence)
-        or crc32c(memoryview(records)[21:]) != crc
+        or crc32c(memoryview(records)[CRC_FROM:]) != crc
     ):
         return None
     fields = (
@@ -108,13 +117,15 @@ def _compiled_validated_header(
         rules.max_decompressed_bytes, rules.compact, rules.checked_codecs, budget.records_left,
         OPENED_AT_ONCE_BYTES if budget.bytes_left > 0 else 0, base_offset, leader_epoch,
     )  # fmt: skip
-    if found is None or crc32c(memoryview(records)[21:]) != found[4]:
+    if found is None:
         return None
-    header: BatchHeader = _new_tuple(BatchHeader, found[:13])
-    made = found[13]
-    if made == _UNOPENED:
+    *fields, decompressed_bytes = found
+    header: BatchHeader = _new_tuple(BatchHeader, fields)
+    if crc32c(memoryview(records)[CRC_FROM:]) != header.crc:
+        return None
+    if decompressed_bytes == _UNOPENED:
         return header if _has_good_records(records, header, now_ms, rules, budget) else None
-    budget.bytes_left -= made
+    budget.bytes_left -= decompressed_bytes
     budget.records_left -= header.record_count
     return header
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...metadata.image import EMPTY_IMAGE
 from ...metadata.internal_topics import INTERNAL_TOPICS
+from ...protocol.uuids import ZERO_UUID
 from ...storage.directory import DELETE_SUFFIX, FUTURE_SUFFIX
 from ...storage.files.failures import LogDirectoryFailure
 from ...storage.log.config import LogConfig
@@ -57,7 +58,6 @@ SHORTAGE_S = 0.5
 TASK = "opening of replicas"
 
 #: A topic that the metadata does not have.
-_NO_TOPIC_ID = bytes(16)
 
 
 class Found(NamedTuple):
@@ -211,14 +211,14 @@ class ReplicaLoading:
         """Returns the configuration of a topic's logs; None where the newest image has no such topic."""
         return self._opening.log_config(self._newest, topic) if self._newest.topic(topic) is not None else None
 
-    def _open(self, found: Found, config: LogConfig | None) -> Opened:
+    def _open(self, folder: Found, config: LogConfig | None) -> Opened:
         """Opens a log. Any thread may call it. Raises LogDirectoryFailure."""
-        directory, replica, key = found
+        directory, replica, key = folder
         noted = directory.unchanged(replica)
         is_first = self._partitions.get(key) is None
         if not is_first or not is_ours(directory, replica, self._first, self._node_id, noted):
-            return Opened(found, None)
-        return Opened(found, self._opening.read(directory, self._first, *key, config or LogConfig(), noted))
+            return Opened(folder, None)
+        return Opened(folder, self._opening.read(directory, self._first, *key, config or LogConfig(), noted))
 
     def _take(self, opened: Opened) -> None:
         """Adds the replica, if it still is one of this broker. Raises LogDirectoryFailure."""
@@ -343,9 +343,9 @@ class ReplicaLoading:
                 if not found.directory.is_online:
                     self._leave(found)
 
-    def _take_seen(self, found: Found, seen: SeenReplica) -> bool:
+    def _take_seen(self, folder: Found, seen: SeenReplica) -> bool:
         """Opens a log that a thread has looked at. Returns False where one has to look at more of its files."""
-        directory, replica, key = found
+        directory, replica, key = folder
         topic = self._newest.topic(key[0])
         registration = topic.partitions.get(key[1]) if topic is not None else None
         if (
@@ -365,7 +365,7 @@ class ReplicaLoading:
         directory.forget_checkpoint(key)
         self._opening.host(directory, self._newest, opened, high_watermark)
         self._progress[directory].opened += 1
-        self._leave(found)
+        self._leave(folder)
         return True
 
     async def _load_others(self, wanted: list[Found]) -> None:
@@ -404,13 +404,13 @@ class ReplicaLoading:
                 break
         return opened, failures
 
-    def _leave(self, found: Found) -> None:
+    def _leave(self, folder: Found) -> None:
         """Ends the wait of a folder; the partition has its role afterwards, or is made if the folder was not its replica."""
-        folders = self._waiting[found.key]
-        folders.remove(found)
+        folders = self._waiting[folder.key]
+        folders.remove(folder)
         if not folders:
-            del self._waiting[found.key]
-            self.apply(self._newest, found.key)
+            del self._waiting[folder.key]
+            self.apply(self._newest, folder.key)
 
     def _end(self) -> None:
         for directory, progress in self._progress.items():
@@ -430,10 +430,10 @@ class ReplicaLoading:
             await self._task
 
 
-def _look_at(found: list[Found], topic_ids: dict[str, bytes]) -> Looks:
+def _look_at(folders: list[Found], topic_ids: dict[str, bytes]) -> Looks:
     """Looks at the files of replicas. Any thread may call it."""
     seen: list[SeenReplica | None] = []
     began_s = time.monotonic()
-    for directory, group in groupby(found, key=lambda one: one.directory):
-        seen += directory.look_at([(one.replica, topic_ids.get(one.key[0], _NO_TOPIC_ID)) for one in group])
+    for directory, group in groupby(folders, key=lambda one: one.directory):
+        seen += directory.look_at([(one.replica, topic_ids.get(one.key[0], ZERO_UUID)) for one in group])
     return Looks(seen, time.monotonic() - began_s)

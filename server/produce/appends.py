@@ -10,6 +10,7 @@ from collections.abc import Set
 from typing import TYPE_CHECKING, Any
 
 from ...metadata.image import TopicPartition
+from ...protocol.acks import ALL_IN_SYNC
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -21,7 +22,7 @@ from ...protocol.messages.produce import (
 )
 from ...replication.mirror.read_only import read_only
 from ..partitions.append_result import AppendResult
-from ..partitions.hosted_partition import ALL_IN_SYNC, HostedPartition
+from ..partitions.hosted_partition import HostedPartition
 from . import internal_topics
 from .parked_produce import ParkedProduce
 from .produce_authorization import NONE_DENIED, WITH_TOPIC_IDS

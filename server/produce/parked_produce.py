@@ -11,10 +11,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ...protocol.acks import ALL_IN_SYNC
 from ...protocol.errors import ErrorCode
 from ..network.no_request import NO_REQUEST
 from ..partitions.batch_validation import CheckedBatch
-from ..partitions.hosted_partition import ALL_IN_SYNC
 from ..partitions.parked_requests import Parked
 from .produce_authorization import WITH_TOPIC_IDS
 from .produce_response import add_leaders, end_unanswered, fill

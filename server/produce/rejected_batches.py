@@ -20,12 +20,11 @@ this broker is the leader again, the log has the batch, and nothing is missing.
 from __future__ import annotations
 
 import asyncio
-import struct
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...protocol.errors import ErrorCode
-from ...protocol.records.batch import HEADER_BYTES, MAGIC, NO_SEQUENCE
+from ...protocol.records.batch import HEADER_BYTES, MAGIC, MAGIC_AT, NO_SEQUENCE, PRODUCER_AT, unpack_producer
 from .produce_authorization import TopicKey
 
 if TYPE_CHECKING:
@@ -54,8 +53,6 @@ PASSING = frozenset(
     }
 )
 
-_MAGIC_AT, _PRODUCER_AT = 16, 43
-_unpack_producer = struct.Struct(">qhi").unpack_from
 #: Sequence numbers have 31 bits and wrap around: a number less than half of them ahead is a later one.
 _SEQUENCES, _HALF = 1 << 31, 1 << 30
 
@@ -77,9 +74,9 @@ class _Rejected(NamedTuple):
 
 def sequence_of(records: Records) -> Sequence | None:
     """None of what no idempotent producer sent."""
-    if records is None or len(records) < HEADER_BYTES or records[_MAGIC_AT] != MAGIC:
+    if records is None or len(records) < HEADER_BYTES or records[MAGIC_AT] != MAGIC:
         return None
-    sequence = Sequence(*_unpack_producer(records, _PRODUCER_AT))
+    sequence = Sequence(*unpack_producer(records, PRODUCER_AT))
     return sequence if sequence.producer_id >= 0 and sequence.first >= 0 else None
 
 

@@ -6,13 +6,20 @@ end of its transaction is void. Batches sent after a batch that has to be sent a
 
 from __future__ import annotations
 
-import struct
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...protocol.behaviour_versions import PRODUCE_ADDS_PARTITIONS, PRODUCE_WITH_ABORTABLE
 from ...protocol.errors import ErrorCode
-from ...protocol.records.batch import HEADER_BYTES, MAGIC, TRANSACTIONAL_FLAG
+from ...protocol.records.batch import (
+    FLAGS_AT,
+    HEADER_BYTES,
+    MAGIC,
+    MAGIC_AT,
+    PRODUCER_AT,
+    TRANSACTIONAL_FLAG,
+    unpack_producer,
+)
 from ..coordinators.transaction_verification import Membership
 from .produce_authorization import WITH_TOPIC_IDS
 
@@ -30,8 +37,6 @@ if TYPE_CHECKING:
     from ..runtime.clock import Clock
     from .produce_authorization import TopicKey
 
-_MAGIC_AT, _ATTRIBUTES_AT, _PRODUCER_AT = 16, 22, 43
-_unpack_producer = struct.Struct(">qhi").unpack_from
 
 #: The coordinator is away, or busy: a producer tries again by itself.
 _RETRIABLE = frozenset(
@@ -151,10 +156,10 @@ class TransactionalProduce:
 
 def _producer(records: Records) -> tuple[int, int, int] | None:
     """Returns id and epoch of a transactional batch's producer, and its first sequence number; None for other batches."""
-    if records is None or len(records) < HEADER_BYTES or not records[_ATTRIBUTES_AT] & TRANSACTIONAL_FLAG:
+    if records is None or len(records) < HEADER_BYTES or not records[FLAGS_AT] & TRANSACTIONAL_FLAG:
         return None
     # Only what is a batch of format 2 has them there; whatever else is wrong with it, its checks will find.
-    return _unpack_producer(records, _PRODUCER_AT) if records[_MAGIC_AT] == MAGIC else None
+    return unpack_producer(records, PRODUCER_AT) if records[MAGIC_AT] == MAGIC else None
 
 
 def _for_producers(error: int, version: int) -> int:

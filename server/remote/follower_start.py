@@ -12,6 +12,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode
+from ...protocol.log_places import EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD
 from ...protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ...protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
@@ -31,7 +32,6 @@ log = logging.getLogger("odradek.remote")
 
 _PURPOSE = "remote follower"
 _TIMEOUT_MS = 30_000
-EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD = -2, -4, -6
 _NOT_NOW = int(ErrorCode.REPLICA_NOT_AVAILABLE)
 
 

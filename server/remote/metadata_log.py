@@ -16,7 +16,9 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from ...protocol.acks import ALL_IN_SYNC
 from ...protocol.errors import ErrorCode
+from ...protocol.log_places import EARLIEST, LATEST
 from ...protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from ...protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from ...protocol.messages.list_offsets import (
@@ -26,6 +28,7 @@ from ...protocol.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from ...protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from ...protocol.node_ids import CONSUMER
 from ...protocol.records.batch import BatchHeader, check_crc, iter_headers
 from ...protocol.records.errors import BatchError
 from ...protocol.records.record import Record, decode_batch, encode_batch
@@ -36,7 +39,6 @@ from ...tiers.events import encode_event
 from ...tiers.metadata_snapshot import CorruptSnapshot, read_snapshot, write_snapshot
 from ...tiers.metadata_topic import Deletion, Followed, MetadataPartition, metadata_partition
 from ...tiers.segment_metadata import METADATA_TOPIC, RemoteLogMetadata, TopicIdPartition
-from ..partitions.hosted_partition import ALL_IN_SYNC
 
 if TYPE_CHECKING:
     from ...client.peers import Peers
@@ -54,7 +56,6 @@ log = logging.getLogger("odradek.remote")
 
 TASK = "reading of __remote_log_metadata"
 PURPOSE = "remote log metadata"
-EARLIEST, LATEST = -2, -1
 TIMEOUT_MS = 30_000
 FETCH_WAIT_MS = 500
 FETCH_BYTES = 1 << 20
@@ -420,7 +421,7 @@ class MetadataLog:
         ends: list[dict[int, int]] = []
         for timestamp in (EARLIEST, LATEST):
             asked = [ListOffsetsPartition(part.number, -1, timestamp) for part in parts]
-            request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(METADATA_TOPIC, asked)])
+            request = ListOffsetsRequest(replica_id=CONSUMER, topics=[ListOffsetsTopic(METADATA_TOPIC, asked)])
             ends.append(await self._ask(endpoint, request, _listed, TIMEOUT_MS) or {})
         for part in parts:
             if all(part.number in found for found in ends):

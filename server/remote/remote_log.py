@@ -11,8 +11,8 @@ import logging
 import secrets
 from typing import TYPE_CHECKING
 
+from ...protocol.offsets import NO_OFFSET
 from ...storage.log.retention import delete_old_segments
-from ...tiers.cache import NO_OFFSET
 from ...tiers.leader_tasks import (
     CopyDiscarded,
     CopyLag,

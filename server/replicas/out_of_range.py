@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from ...protocol.log_places import EARLIEST, LATEST
 from ...protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ...storage.files.failures import LogDirectoryFailure
 
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("odradek.replicas")
 
-LATEST = -1
-EARLIEST = -2
 PURPOSE = "replica-offsets"
 
 

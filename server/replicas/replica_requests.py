@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ...protocol.isolation import READ_UNCOMMITTED
 from ...protocol.messages.fetch import ReplicaState
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class ReplicaRequests:
     """
 
     #: A follower fetches everything.
-    isolation_level = 0
+    isolation_level = READ_UNCOMMITTED
 
     def __init__(
         self,

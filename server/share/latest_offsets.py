@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...metadata.image import TopicPartition
 from ...protocol.errors import ErrorCode
+from ...protocol.log_places import LATEST
 from ...protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from ...protocol.node_ids import CONSUMER
 from ..coordinators.scatter_and_gather import gather
 
 if TYPE_CHECKING:
@@ -19,9 +21,6 @@ if TYPE_CHECKING:
     from ..partitions.partitions import Partitions
     from ..runtime.lazy import Lazy
 
-#: Timestamp of ListOffsets for the end.
-_LATEST = -1
-_CONSUMER = -1
 _REQUEST_TIMEOUT_MS = 30_000
 
 
@@ -67,8 +66,8 @@ class LatestOffsets:
         topics: dict[str, ListOffsetsTopic] = {}
         for name, index in led:
             topic = topics.setdefault(name, ListOffsetsTopic(name=name))
-            topic.partitions.append(ListOffsetsPartition(partition_index=index, timestamp=_LATEST))
-        request = ListOffsetsRequest(replica_id=_CONSUMER, topics=list(topics.values()), timeout_ms=_REQUEST_TIMEOUT_MS)
+            topic.partitions.append(ListOffsetsPartition(partition_index=index, timestamp=LATEST))
+        request = ListOffsetsRequest(replica_id=CONSUMER, topics=list(topics.values()), timeout_ms=_REQUEST_TIMEOUT_MS)
 
         def answered(response: ListOffsetsResponse | None) -> None:
             ends = dict.fromkeys(led, End(ErrorCode.NETWORK_EXCEPTION))

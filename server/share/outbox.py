@@ -9,10 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...coordinator.dead_letters import pack
+from ...protocol.acks import ALL_IN_SYNC
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from ...protocol.records.record import encode_batch
-from ..partitions.hosted_partition import ALL_IN_SYNC
 
 if TYPE_CHECKING:
     from ...client.peers import Peers

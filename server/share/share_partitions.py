@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode
+from ...protocol.records.batch import NO_LEADER_EPOCH
 from .led_share_partition import LeaderParts, LedSharePartition
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from .share_configs import ShareConfigs
 
 #: Requests of share groups name no leader epoch.
-NO_LEADER_EPOCH = -1
 
 
 class SharePartitions:

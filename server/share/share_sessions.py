@@ -19,14 +19,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...metadata.image import TopicIdPartition
 from ...protocol.errors import ErrorCode
+from ...protocol.session_epochs import FINAL_EPOCH, INITIAL_EPOCH, LAST_EPOCH
 
 if TYPE_CHECKING:
     from ...protocol.messages.share_fetch import ShareFetchRequest
     from ..network.call import ClientConnection
-
-INITIAL_EPOCH = 0
-FINAL_EPOCH = -1
-_LAST_EPOCH = (1 << 31) - 1
 
 
 class SessionKey(NamedTuple):
@@ -48,7 +45,7 @@ class ShareSession:
         self.epoch = INITIAL_EPOCH + 1
 
     def advance(self) -> None:
-        self.epoch = 1 if self.epoch == _LAST_EPOCH else self.epoch + 1
+        self.epoch = 1 if self.epoch == LAST_EPOCH else self.epoch + 1
 
     def in_turn(self) -> list[TopicIdPartition]:
         """Returns all partitions, starting with a different one each time so that none starves."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...protocol.offsets import NO_OFFSET
 from ...protocol.records.batch import (
     CONTROL_FLAG,
     HEADER_BYTES,
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
     from ...protocol.records.record import Record
     from ..segments.aborted import AbortedTransaction
     from .offset_map import OffsetMap
-
-NO_OFFSET = -1
 
 
 class LastOfProducer(NamedTuple):

@@ -129,7 +129,7 @@ def read_clean_replicas(directory: str) -> dict[TopicPartition, CleanReplica]:
     return found
 
 
-def _add_replicas(listed: list[Any], found: dict[TopicPartition, CleanReplica]) -> None:
+def _add_replicas(listed: list[Any], replicas: dict[TopicPartition, CleanReplica]) -> None:
     """Adds the replicas of a line. The lists of JSON become the tuples' contents in place, since there are many."""
     segment_of, log_of, replica_of = CleanSegment._make, CleanLog._make, CleanReplica._make
     for topic, text, entries in listed:
@@ -138,7 +138,7 @@ def _add_replicas(listed: list[Any], found: dict[TopicPartition, CleanReplica]) 
             if noted is not None:
                 noted[_SEGMENTS_AT] = list(map(segment_of, noted[_SEGMENTS_AT]))
                 noted = log_of(noted)
-            found[topic, partition] = replica_of((topic_id, modified_ns, bool(has_files), noted))
+            replicas[topic, partition] = replica_of((topic_id, modified_ns, bool(has_files), noted))
 
 
 def folder_time(path: str) -> int | None:

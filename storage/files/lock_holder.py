@@ -30,5 +30,8 @@ def lock_holder(file: Path) -> int | None:
         return None
     finally:
         os.close(fd)
-    kind, pid = (response[3], response[2]) if _IS_BSD else (response[0], response[4])
+    if _IS_BSD:
+        _, _, pid, kind, _ = response
+    else:
+        kind, _, _, _, pid = response
     return pid if kind != fcntl.F_UNLCK and pid > 0 else None

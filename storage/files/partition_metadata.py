@@ -41,9 +41,9 @@ def decode_partition_metadata(content: bytes) -> bytes:
         raise CorruptPartitionMetadata(str(error)) from None
 
 
-def is_damaged_copy(found: bytes, expected: bytes) -> bool:
+def is_damaged_copy(topic_id: bytes, expected: bytes) -> bool:
     """Returns whether an id that was read is the expected one, damaged: ids of two topics differ in half of their bits."""
-    return 0 < (int.from_bytes(found) ^ int.from_bytes(expected)).bit_count() <= _MOST_FLIPPED_BITS
+    return 0 < (int.from_bytes(topic_id) ^ int.from_bytes(expected)).bit_count() <= _MOST_FLIPPED_BITS
 
 
 def read_topic_id(path: str) -> bytes | None:

@@ -237,9 +237,9 @@ class LogLoader:
         segment.max_timestamp, segment.offset_of_max_timestamp = found.max_timestamp, found.offset_of_max_timestamp
         return found
 
-    def _add_holes(self, segment: Segment, found: WholeBatches, following: int | None) -> bool:
+    def _add_holes(self, segment: Segment, whole_batches: WholeBatches, following: int | None) -> bool:
         """Returns whether there are any; behind the last batch too, unless `following` is None."""
-        lost = lost_ranges(segment, found, following, is_compacted=self.config.compact)
+        lost = lost_ranges(segment, whole_batches, following, is_compacted=self.config.compact)
         for one in lost:
             self.damage.add(one)
         return bool(lost)

@@ -133,14 +133,17 @@ class Log(LogSegments):
         if headers is None:
             headers = [header for _, header in iter_headers(buffer)]
         first, last = headers[0], headers[-1]
-        newest = first[8] if first is last else max(header.max_timestamp for header in headers)
-        end = last[0] + last[6] + 1
-        assert self.log_end_offset <= first[0] < end, f"{first} does not continue at {self.log_end_offset}"
-        length = first[1] + LOG_OVERHEAD if first is last else sum(header.size for header in headers)
-        assert length == len(buffer), f"{len(buffer)} bytes, but their headers have {length}"
+        # In one go: by their names, they would take three times as long.
+        base_offset, length, leader_epoch, _, _, attributes, last_delta, _, newest, producer_id, _, _, _ = first
+        end, size = base_offset + last_delta + 1, length + LOG_OVERHEAD
+        if first is not last:
+            end, size = last.next_offset, sum(header.size for header in headers)
+            newest = max(header.max_timestamp for header in headers)
+        assert self.log_end_offset <= base_offset < end, f"{first} does not continue at {self.log_end_offset}"
+        assert size == len(buffer), f"{len(buffer)} bytes, but their headers have {size}"
         ended = self.producers.end_offset
         assert ended <= self.log_end_offset, f"{self!r} has producers up to offset {ended}"
-        if end - first[0] > MAX_RELATIVE_OFFSET + 1 and first is not last:
+        if end - base_offset > MAX_RELATIVE_OFFSET + 1 and first is not last:
             self._append_each(buffer, headers, now_ms)
             return
         config = self.config
@@ -158,10 +161,10 @@ class Log(LogSegments):
             segment.append(buffer, headers, config.index_interval_bytes)
             self.log_end_offset = end
             epochs = self.epochs
-            if first is last and not first[5] & CONTROL_FLAG:
-                if first[2] > epochs.latest:
-                    epochs.assign(first[2], first[0])
-                if first[9] >= 0:
+            if first is last and not attributes & CONTROL_FLAG:
+                if leader_epoch > epochs.latest:
+                    epochs.assign(leader_epoch, base_offset)
+                if producer_id >= 0:
                     self.producers.update(first)
             else:
                 for header in headers:
@@ -340,15 +343,15 @@ class Log(LogSegments):
         except OSError as error:
             raise self._failed("reading", error) from error
 
-    def _check_lookup(self, timestamp: int, found: TimestampedOffset | None) -> None:
+    def _check_lookup(self, timestamp: int, result: TimestampedOffset | None) -> None:
         """Raises OffsetDamaged for a range between where the time index has the search begin and what it found.
 
         Where it found nothing, what it looked for may be in the damaged range of the segment that it searched.
         """
-        if found is None:
+        if result is None:
             found_offset, segment = self.log_end_offset, segment_with(self.segments, timestamp) or self.active
         else:
-            found_offset, segment = found.offset, self.segment_of(found.offset)
+            found_offset, segment = result.offset, self.segment_of(result.offset)
         begun = segment.time_index.floor(timestamp)
         for met in self.damage:
             if met.next_offset > self.log_start_offset and begun <= met.next_offset and met.first_offset < found_offset:

@@ -136,9 +136,9 @@ class LogSegments(LogFacts):
 
     # ---- damage
 
-    def add_damage(self, found: Sequence[DamagedRange]) -> list[DamagedRange]:
+    def add_damage(self, ranges: Sequence[DamagedRange]) -> list[DamagedRange]:
         """Takes note of damaged ranges; those that were not known. `damage.save` makes them survive a restart."""
-        new = [one for one in found if self.damage.add(one)]
+        new = [one for one in ranges if self.damage.add(one)]
         if new:
             self._mark_holes()
         return new

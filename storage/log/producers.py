@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...protocol.errors import ErrorCode
 from ...protocol.internal.producer_snapshot import ProducerEntry
+from ...protocol.offsets import NO_OFFSET
 from ...protocol.records.batch import MAX_SEQUENCE, NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, TRANSACTIONAL_FLAG
 from .verifications import Verification
 
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
 #: A producer may have five requests in flight: as many of its batches may come twice.
 RETAINED_BATCHES = 5
-NO_OFFSET = -1
 #: Half the time that calling the class takes; this is done for every batch.
 _new_batch = tuple.__new__
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ...protocol.errors import ErrorCode
 from ...protocol.feature_levels import TRANSACTIONS_BUMP_EPOCHS
-from .producers import NO_OFFSET
+from ...protocol.offsets import NO_OFFSET
 
 if TYPE_CHECKING:
     from .producers import Producers

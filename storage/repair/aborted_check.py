@@ -16,6 +16,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...protocol.offsets import NO_OFFSET
 from ...protocol.records.control import ControlType, decode_control
 from ...protocol.records.errors import BatchError, OldFormatInLog
 from ...protocol.records.record import decode_batch
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 #: Earlier segments that are searched for the first offset of a transaction. Transactions end within minutes
 #: (`transaction.max.timeout.ms`), so that more segments would only cost the disk.
 MOST_EARLIER_SEGMENTS = 8
-_NO_OFFSET = -1
 
 
 class AbortMarker(NamedTuple):
@@ -94,7 +94,7 @@ class TransactionMarkers:
                 least = self._began.get(who, self.base_offset)
             else:
                 least = 0
-            first, has_records = ended or (_NO_OFFSET, False)
+            first, has_records = ended or (NO_OFFSET, False)
             stable = next((one.first_offset for one in self._open.values()), offset + 1)
             self.aborts.append(AbortMarker(who, offset, first, least, stable, has_records, before is None))
 
@@ -111,7 +111,7 @@ def open_at(directory: PartitionDirectory, offset: int) -> dict[int, int] | None
     except CorruptSnapshot:
         return None
     opened = sorted((one.current_txn_first_offset, one.producer_id) for one in entries)
-    return {who: first for first, who in opened if first != _NO_OFFSET}
+    return {who: first for first, who in opened if first != NO_OFFSET}
 
 
 class _Earlier(NamedTuple):
@@ -172,14 +172,14 @@ class AbortedCheck:
                 least = (base_offset if opened is None else opened) if self._earlier.is_exact else 0
                 marker = marker._replace(first_offset=first, least_offset=least)
             found.append(marker._replace(stable_offset=min(marker.stable_offset, stable)))
-            if marker.first_offset != _NO_OFFSET:
+            if marker.first_offset != NO_OFFSET:
                 stable = min(stable, marker.first_offset)
         return found[::-1]
 
     def _agrees(self, entry: AbortedTransaction, marker: AbortMarker) -> bool:
         first, known = entry.first_offset, marker.first_offset
         is_whole = self._markers.is_exact and not self._is_compacted
-        if known == _NO_OFFSET:
+        if known == NO_OFFSET:
             fits = not is_whole and marker.least_offset <= first < marker.offset
         else:
             fits = first == known if is_whole else marker.least_offset <= first <= known
@@ -191,10 +191,10 @@ class AbortedCheck:
     def _entry(self, marker: AbortMarker) -> AbortedTransaction | None:
         """Makes the entry of a marker that has no right one; None where nothing is left of its transaction."""
         who, first, is_exact = marker.producer_id, marker.first_offset, self._markers.is_exact
-        if first == _NO_OFFSET:
+        if first == NO_OFFSET:
             return None
         if self._is_compacted and not marker.has_records:
-            is_left = marker.is_first and self._earlier.records.get(who, _NO_OFFSET) >= first
+            is_left = marker.is_first and self._earlier.records.get(who, NO_OFFSET) >= first
             if not is_left:
                 return None
         # Where it is not known what else was open, 0 lets no search end early.

@@ -52,17 +52,17 @@ def skip_batch(path: str, poisoned: SegmentFault) -> None:
     damage.save()
 
 
-def _copy(source: str, made: str, position: int, header: BatchHeader) -> int:
+def _copy(source: str, target: str, position: int, header: BatchHeader) -> int:
     """Writes the segment with the batch at `position` emptied, and has it on the disk; its size."""
-    unlink_if_exists(made)
-    out, end = OpenFile(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), os.stat(source).st_size
+    unlink_if_exists(target)
+    out, end = OpenFile(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), os.stat(source).st_size
     empty = empty_batch(header)
     written = _copy_range(source, out.fd, 0, position, 0)
     write_fully(out.fd, empty, written)
     written = _copy_range(source, out.fd, position + header.size, end, written + len(empty))
     os.fsync(out.fd)
     stat = os.stat(source)
-    os.utime(made, ns=(stat.st_atime_ns, stat.st_mtime_ns))  # retention goes by it
+    os.utime(target, ns=(stat.st_atime_ns, stat.st_mtime_ns))  # retention goes by it
     return written
 
 

@@ -20,7 +20,15 @@ import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...protocol.checksum import crc32c
-from ...protocol.records.batch import HEADER_BYTES, LOG_OVERHEAD, MAGIC, read_header
+from ...protocol.records.batch import (
+    CRC_FROM,
+    HEADER_BYTES,
+    LEAST_LENGTH,
+    LEAST_OLD_LENGTH,
+    LOG_OVERHEAD,
+    MAGIC,
+    read_header,
+)
 from ...protocol.records.errors import OldFormatInLog
 from ..files.descriptors import open_fd
 from ..files.page_cache import pread_nowait
@@ -39,9 +47,6 @@ if TYPE_CHECKING:
 #: Read and checked at a time: about 0.1 ms of CPU for large batches, 4 ms for the smallest ones.
 PIECE_BYTES = 256 * 1024
 _PREFIX = struct.Struct(">qiibIhi")  # base offset, length, epoch, magic, CRC, attributes, last offset delta
-_CRC_FROM = 21
-_LEAST_LENGTH = HEADER_BYTES - LOG_OVERHEAD
-_LEAST_OLD_LENGTH = 14
 #: Base offset, length and leader epoch stand before the magic.
 _BEFORE_MAGIC = 16
 
@@ -161,14 +166,14 @@ class SegmentVerifier:
         while available - at >= HEADER_BYTES:
             base, length, _, magic, crc, _, last_delta = _PREFIX.unpack_from(chunk, at)
             position, whole = start + at, length + LOG_OVERHEAD
-            if magic in (0, 1) and position == 0 and length >= _LEAST_OLD_LENGTH:
+            if magic in (0, 1) and position == 0 and length >= LEAST_OLD_LENGTH:
                 raise OldFormatInLog(self.path, magic)
-            if magic != MAGIC or length < _LEAST_LENGTH or position + whole > size:
+            if magic != MAGIC or length < LEAST_LENGTH or position + whole > size:
                 break
             if at + whole > available:
                 break
             last = base + last_delta
-            if not (last_delta >= 0 and last < next_offset) or crc32c(view[at + _CRC_FROM : at + whole]) != crc:
+            if not (last_delta >= 0 and last < next_offset) or crc32c(view[at + CRC_FROM : at + whole]) != crc:
                 break
             if base < self._expected and not self._blames_last(base):
                 break
@@ -218,7 +223,7 @@ class SegmentVerifier:
         base, length, _, magic, _, _, last_delta = _PREFIX.unpack_from(chunk)
         is_sound = (
             magic == MAGIC
-            and _LEAST_LENGTH <= length <= self._size - position - LOG_OVERHEAD
+            and LEAST_LENGTH <= length <= self._size - position - LOG_OVERHEAD
             and last_delta >= 0
             and self._expected <= base
             and base + last_delta < self.job.next_offset
@@ -284,7 +289,8 @@ class SegmentVerifier:
         if whole is None:
             return False
         batch = self._read(position, whole)
-        return bool(crc32c(memoryview(batch)[_CRC_FROM:]) == _PREFIX.unpack_from(batch)[4])
+        _, _, _, _, crc, _, _ = _PREFIX.unpack_from(batch)
+        return bool(crc32c(memoryview(batch)[CRC_FROM:]) == crc)
 
     def _add(self, position: int, size: int, first_offset: int, next_offset: int, reason: str) -> None:
         if first_offset < next_offset:

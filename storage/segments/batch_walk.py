@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from ...protocol.records.batch import HEADER_BYTES, LOG_OVERHEAD, MAGIC, read_header
+from ...protocol.records.batch import HEADER_BYTES, LEAST_OLD_LENGTH, LOG_OVERHEAD, MAGIC, read_header
 from ...protocol.records.errors import CorruptBatch, OldFormatInLog
 from .damage import SegmentSuspected
 
@@ -25,7 +25,6 @@ SCAN_BYTES = 8192
 _SPAN = struct.Struct(">qi4xb6xi")  # base offset, length, magic, last offset delta
 _SPAN_BYTES = _SPAN.size
 #: The bytes after the length in the smallest message of formats 0 and 1; zeros are no such message.
-_LEAST_OLD_LENGTH = 14
 
 
 class WalkedSegment(Protocol):
@@ -103,7 +102,7 @@ def _is_old(fd: int) -> bool:
     if len(start) < _SPAN_BYTES:
         return False
     _, length, magic, _ = _SPAN.unpack(start)
-    return bool(0 <= magic < MAGIC and length >= _LEAST_OLD_LENGTH)
+    return bool(0 <= magic < MAGIC and length >= LEAST_OLD_LENGTH)
 
 
 def suspected(segment: WalkedSegment, position: int) -> SegmentSuspected:

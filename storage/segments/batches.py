@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
-from ...protocol.records.batch import HEADER_BYTES, LOG_OVERHEAD, BatchHeader, check_crc, read_header
+from ...protocol.records.batch import HEADER_BYTES, LOG_OVERHEAD, MAGIC_AT, BatchHeader, check_crc, read_header
 from ...protocol.records.errors import CorruptBatch, OldFormatInLog, OldMessageFormat
 from ..files.descriptors import open_fd
 from ..files.segment_files import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 DEFAULT_INDEX_INTERVAL_BYTES = 4096
 #: Reasons of a hole.
 OFFSETS_OUT_OF_ORDER, NO_WHOLE_BATCH = "offsets out of order", "no whole batch"
-_MAGIC_AT = 16
 _OLD_HEAD = struct.Struct(">8xiI")
 
 #: Called with each whole batch: its position, its header, and its bytes (valid during the call only).
@@ -74,7 +73,7 @@ def batches_of(
                 header = read_header(chunk, at)
             except OldMessageFormat:
                 if position == 0 and _is_old_message(chunk, at):
-                    raise OldFormatInLog(path, chunk[at + _MAGIC_AT]) from None
+                    raise OldFormatInLog(path, chunk[at + MAGIC_AT]) from None
                 return
             except CorruptBatch:
                 return
@@ -99,7 +98,7 @@ def _is_old_message(chunk: memoryview, at: int) -> bool:
     """Returns whether there is a whole message of format 0 or 1, not a damaged batch: its CRC-32 comes before its format."""
     fields: tuple[int, int] = _OLD_HEAD.unpack_from(chunk, at)
     length, crc = fields
-    return length > len(chunk) - at - LOG_OVERHEAD or crc32(chunk[at + _MAGIC_AT : at + LOG_OVERHEAD + length]) == crc
+    return length > len(chunk) - at - LOG_OVERHEAD or crc32(chunk[at + MAGIC_AT : at + LOG_OVERHEAD + length]) == crc
 
 
 def _is_whole(chunk: memoryview, at: int, header: BatchHeader, verify: bool) -> bool:
@@ -206,8 +205,10 @@ def scan(
         found.next_offset = header.base_offset  # the hole accounts for the offsets between
 
 
-def write_indexes(directory: PartitionDirectory, base_offset: int, found: WholeBatches, suffix: str = "") -> None:
-    for kind, content in ((INDEX_SUFFIX, found.offset_index), (TIME_INDEX_SUFFIX, found.time_index)):
+def write_indexes(
+    directory: PartitionDirectory, base_offset: int, whole_batches: WholeBatches, suffix: str = ""
+) -> None:
+    for kind, content in ((INDEX_SUFFIX, whole_batches.offset_index), (TIME_INDEX_SUFFIX, whole_batches.time_index)):
         path = directory.file(base_offset, kind + suffix)
         if _has_content(path, content):
             continue  # as in thousands of partitions with few records

@@ -128,22 +128,24 @@ class Damage:
         """The ranges of a segment's file, in the order of their positions."""
         return [one for one in self.ranges if one.file == file]
 
-    def add(self, found: DamagedRange) -> bool:
+    def add(self, damaged: DamagedRange) -> bool:
         """Adds a range, joined with those that it overlaps. Returns whether the list has changed."""
-        if found.first_offset >= found.next_offset:
+        if damaged.first_offset >= damaged.next_offset:
             return False
         same = [
-            one for one in self.ranges if one.first_offset < found.next_offset and found.first_offset < one.next_offset
+            one
+            for one in self.ranges
+            if one.first_offset < damaged.next_offset and damaged.first_offset < one.next_offset
         ]
-        if any(one.first_offset <= found.first_offset and found.next_offset <= one.next_offset for one in same):
+        if any(one.first_offset <= damaged.first_offset and damaged.next_offset <= one.next_offset for one in same):
             return False
         if len(self.ranges) - len(same) >= MOST_RANGES:
             self.left_out += 1
             return False
         for one in same:
-            found = _joined(found, one)
+            damaged = _joined(damaged, one)
             self.ranges.remove(one)
-        insort(self.ranges, found, key=_first_offset)
+        insort(self.ranges, damaged, key=_first_offset)
         self._index()
         return True
 
@@ -198,19 +200,19 @@ class Damage:
         self._firsts = [one.first_offset for one in self.ranges]
 
 
-def _first_offset(one: DamagedRange) -> int:
-    return one.first_offset
+def _first_offset(damaged: DamagedRange) -> int:
+    return damaged.first_offset
 
 
-def _joined(one: DamagedRange, other: DamagedRange) -> DamagedRange:
+def _joined(this: DamagedRange, other: DamagedRange) -> DamagedRange:
     """Returns one range for two that overlap. Across files only the offsets are joined; the position is the first one's."""
-    first = min(one, other, key=_first_offset)
-    end = max(one.next_offset, other.next_offset)
-    if one.file != other.file:
+    first = min(this, other, key=_first_offset)
+    end = max(this.next_offset, other.next_offset)
+    if this.file != other.file:
         return first._replace(next_offset=end)
-    position = min(one.position, other.position)
-    size = max(one.position + one.size, other.position + other.size) - position
-    return DamagedRange(one.file, position, size, first.first_offset, end, first.reason)
+    position = min(this.position, other.position)
+    size = max(this.position + this.size, other.position + other.size) - position
+    return DamagedRange(this.file, position, size, first.first_offset, end, first.reason)
 
 
 def _encode(ranges: list[DamagedRange]) -> bytes:

@@ -225,9 +225,12 @@ class Segment:
             write_checks.run(self._directory.path, write_checks.APPEND)
         start = position = self.size
         size = len(buffer)
-        offset, last = headers[0][0], headers[-1]
+        first, last = headers[0], headers[-1]
+        offset = first.base_offset
         assert offset >= self.next_offset, f"offset {offset} for {self!r}, whose next offset is {self.next_offset}"
-        assert last[0] + last[6] - self.base_offset <= MAX_RELATIVE_OFFSET, f"{last} is too far for {self!r}"
+        assert last.base_offset + last.last_offset_delta - self.base_offset <= MAX_RELATIVE_OFFSET, (
+            f"{last} is too far for {self!r}"
+        )
         self.used = True
         file = self._file or self.file()
         if self._ahead is not None:
@@ -248,10 +251,10 @@ class Segment:
             since_entry += length + LOG_OVERHEAD
             position += length + LOG_OVERHEAD
         self.bytes_since_index_entry = since_entry
-        self._tail_offset, self._tail_position = headers[0][0], start
+        self._tail_offset, self._tail_position = offset, start
         self.next_offset = last_offset + 1
         if self._first_timestamp == NO_TIMESTAMP:
-            self._first_timestamp = headers[0][8]
+            self._first_timestamp = first.max_timestamp
 
     def write_ahead(self, buffer: Buffer) -> bool:
         """Writes the next part of a large batch behind the end. Returns whether `append` is next, which writes the first.

@@ -71,11 +71,11 @@ class LogSlice:
         """The error of a file that ends before the slice does."""
         return SegmentSuspected(self.segment_base_offset, f"{self!r}: the file ends before")
 
-    def _rest(self, found: _Bytes) -> _Bytes:
+    def _rest(self, data: _Bytes) -> _Bytes:
         assert self.file is not None
-        while len(found) < self.size:
-            more = os.pread(self.file.fd, self.size - len(found), self.position + len(found))
+        while len(data) < self.size:
+            more = os.pread(self.file.fd, self.size - len(data), self.position + len(data))
             if not more:
                 raise self.cut_short()
-            found += more
-        return found
+            data += more
+        return data

@@ -14,12 +14,13 @@ from odradek.admin import acls, config_changes, configs, features, groups, log_d
 from odradek.admin.connection import Connection
 from odradek.admin.errors import InvalidOptions, NotSupported, ResponseError
 from odradek.admin.group_offsets import commit, committed
-from odradek.admin.log_offsets import EARLIEST, LATEST, list_offsets, partition_offsets
+from odradek.admin.log_offsets import list_offsets, partition_offsets
 from odradek.admin.metadata_quorum import describe_quorum
 from odradek.admin.readings import replica_sizes
 from odradek.admin.session import Admin
 from odradek.client.connection import PeerConnection
 from odradek.protocol.apis import APIS
+from odradek.protocol.log_places import EARLIEST, LATEST
 from odradek.protocol.schema import Message
 
 pytestmark = pytest.mark.usefixtures("sockets")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from odradek.protocol.apis import APIS
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
-from odradek.server.fetch.fetch_session import INITIAL_EPOCH
+from odradek.protocol.session_epochs import INITIAL_EPOCH
 from odradek.server.runtime.turn_budget import TURN_BUDGET_S
 
 from tests.hostile.cost_check import GROUP, TOPIC, one_of_each_api

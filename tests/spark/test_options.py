@@ -8,7 +8,8 @@ from itertools import pairwise
 import pytest
 from odradek.columns import Split
 from odradek.columns.divided_splits import divided
-from odradek.spark.options import EARLIEST, LATEST, InvalidOptions, Options, Position, parse
+from odradek.protocol.log_places import EARLIEST, LATEST
+from odradek.spark.options import InvalidOptions, Options, Position, parse
 from odradek.spark.planning import limited
 from odradek.spark.rows import check_schema
 from pyspark.sql.types import ArrayType, LongType, StringType, StructType

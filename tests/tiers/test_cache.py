@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
+from odradek.protocol.offsets import NO_OFFSET
 from odradek.protocol.uuids import uuid_to_text
 from odradek.tiers import cache as cache_module
-from odradek.tiers.cache import NO_OFFSET, Applied, EpochReferences, RemoteLogMetadataCache
+from odradek.tiers.cache import Applied, EpochReferences, RemoteLogMetadataCache
 from odradek.tiers.events import encode_event
 from odradek.tiers.segment_metadata import (
     COPY_SEGMENT_FINISHED,

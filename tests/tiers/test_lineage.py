@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from odradek.protocol.offsets import NO_OFFSET
 from odradek.storage.log.epochs import epoch_of
-from odradek.tiers.cache import NO_OFFSET, RemoteLogMetadataCache
+from odradek.tiers.cache import RemoteLogMetadataCache
 from odradek.tiers.events import encode_event
 from odradek.tiers.lineage import (
     NO_EPOCH,

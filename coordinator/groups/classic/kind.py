@@ -13,7 +13,7 @@ from ....protocol.messages.sync_group import SyncGroupRequest
 from ...timers import Event
 from ..session import Session
 from ..shard_state import Kind
-from . import join, leave, sync
+from . import heartbeat, join, leave, sync
 from .commits import RULES, validate_deletion
 from .error_responses import ERROR_RESPONSES
 from .group import ClassicGroup
@@ -78,7 +78,7 @@ CLASSIC = Kind(
     operations={
         JoinGroupRequest: join.join,
         SyncGroupRequest: sync.sync,
-        HeartbeatRequest: sync.heartbeat,
+        HeartbeatRequest: heartbeat.heartbeat,
         LeaveGroupRequest: leave.leave,
     },
     replays={GroupMetadataKey: _replay},

@@ -1,4 +1,4 @@
-"""SyncGroup, versions 0-5, and Heartbeat, versions 0-4.
+"""SyncGroup, versions 0-5.
 
 The leader's SyncGroup carries everybody's assignment. They are recorded, and with that the group is Stable;
 followers that asked before have waited. An assignment is never answered empty to a member that has one.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 
 from ....protocol.errors import ErrorCode
-from ....protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ....protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ...result import GroupRequest
 from ..group_records import encoded_size
@@ -21,33 +20,6 @@ from .rebalance import prepare
 from .writing import write_group
 
 log = logging.getLogger(__name__)
-#: The error code of a heartbeat from a member of the current generation. Other states have no members.
-HEARTBEAT_RESPONSES = {
-    ClassicGroupState.PREPARING_REBALANCE: ErrorCode.REBALANCE_IN_PROGRESS,
-    ClassicGroupState.COMPLETING_REBALANCE: ErrorCode.NONE,
-    ClassicGroupState.STABLE: ErrorCode.NONE,
-}
-
-
-def heartbeat(state: ShardState, message: GroupRequest, now_ms: int) -> None:
-    request = message.request
-    assert isinstance(request, HeartbeatRequest)
-    group = state.find(ClassicGroup, request.group_id)
-    if group is None and state.respond_as_other_kind(message, request.group_id, now_ms):
-        return
-    state.reply(message, HeartbeatResponse(error_code=_heartbeat(group, request, now_ms)))
-
-
-def _heartbeat(group: ClassicGroup | None, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
-    if group is None:
-        return ErrorCode.UNKNOWN_MEMBER_ID
-    error = group.validate_member(request.member_id, request.group_instance_id)
-    if error is not ErrorCode.NONE:
-        return error
-    if request.generation_id != group.generation_id:
-        return ErrorCode.ILLEGAL_GENERATION
-    group.touch(group.members[request.member_id], now_ms)
-    return HEARTBEAT_RESPONSES[group.state]
 
 
 def sync(state: ShardState, message: GroupRequest, now_ms: int) -> None:

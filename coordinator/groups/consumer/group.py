@@ -33,9 +33,9 @@ from ....protocol.internal.consumer_group_records import (
 )
 from ....protocol.schema import Message
 from ..assigned_group import AssignedGroup
+from ..member_epochs import LEAVE_EPOCH
 from .member import (
     EMPTY_METADATA,
-    LEAVE_EPOCH,
     ConsumerMember,
     ConsumerMemberState,
     Partitions,

@@ -15,19 +15,11 @@ from ...rejection import Rejection
 from ...result import GroupRequest
 from ..classic.group import ClassicGroup
 from ..member_checks import find_member, full, no_group, unreleased
+from ..member_epochs import JOIN_EPOCH, LEAVE_STATIC_EPOCH
 from ..shard_state import ShardState
 from . import migration
 from .group import ConsumerGroup
-from .member import (
-    EMPTY_METADATA,
-    JOIN_EPOCH,
-    LEAVE_STATIC_EPOCH,
-    ConsumerMember,
-    Owned,
-    Partitions,
-    as_partitions,
-    generated_member_id,
-)
+from .member import EMPTY_METADATA, ConsumerMember, Owned, Partitions, as_partitions, generated_member_id
 from .reconciliation import reconcile_member
 from .regexes import Describable, RegexChange, check_new_regex, resolve_regexes, update_regex
 from .settings import heartbeat_interval_ms, session_timeout_ms

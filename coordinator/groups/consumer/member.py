@@ -13,10 +13,8 @@ from ....protocol.internal.consumer_group_records import (
     OwnedTopicPartitions,
 )
 from ....protocol.uuids import uuid_to_text
+from ..member_epochs import JOIN_EPOCH
 
-JOIN_EPOCH = 0
-LEAVE_EPOCH = -1
-LEAVE_STATIC_EPOCH = -2
 #: Metadata of a member before its first heartbeat.
 EMPTY_METADATA = ConsumerGroupMemberMetadataValue(
     instance_id=None, rack_id=None, subscribed_topic_regex="", server_assignor=None

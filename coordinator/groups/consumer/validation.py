@@ -9,8 +9,9 @@ from ....protocol.errors import ErrorCode
 from ....protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from ...rejection import Rejection
 from ..member_checks import first_error, invalid, validate_names, wrong_epoch
+from ..member_epochs import JOIN_EPOCH, LEAVE_STATIC_EPOCH
 from .assignors import ASSIGNORS
-from .member import JOIN_EPOCH, LEAVE_STATIC_EPOCH, ConsumerMember, Partitions
+from .member import ConsumerMember, Partitions
 
 Heartbeat = ConsumerGroupHeartbeatRequest
 

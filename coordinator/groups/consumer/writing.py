@@ -21,8 +21,9 @@ from ....protocol.internal.consumer_group_records import (
     TargetTopicPartitions,
 )
 from ..assigned_records import AssignedRecords, write
+from ..member_epochs import JOIN_EPOCH
 from .group import ConsumerGroup
-from .member import JOIN_EPOCH, ConsumerMember, Partitions, current_assignment
+from .member import ConsumerMember, Partitions, current_assignment
 
 if TYPE_CHECKING:
     from ..shard_state import ShardState

@@ -24,7 +24,8 @@ from ....protocol.internal.share_group_records import (
     ShareGroupTargetAssignmentMetadataKey,
 )
 from ..assigned_group import AssignedGroup
-from ..consumer.member import LEAVE_EPOCH, Partitions, as_partitions
+from ..consumer.member import Partitions, as_partitions
+from ..member_epochs import LEAVE_EPOCH
 from .member import EMPTY_METADATA, ShareMember
 from .state_partitions import StatePartitions, from_record
 

@@ -11,8 +11,8 @@ from ....protocol.messages.assignments import TopicPartitions
 from ....protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from ...rejection import Rejection
 from ...result import GroupRequest
-from ..consumer.member import JOIN_EPOCH, LEAVE_EPOCH
 from ..member_checks import full, no_group, unknown_member
+from ..member_epochs import JOIN_EPOCH, LEAVE_EPOCH
 from .group import ShareGroup
 from .initialization import begin
 from .member import EMPTY_METADATA, ShareMember

@@ -12,6 +12,7 @@ from ....protocol.messages.initialize_share_group_state import (
     InitializeStatePartition,
 )
 from ...result import GroupRequest
+from ...state_batches import UNINITIALIZED_OFFSET
 from .group import ShareGroup
 from .persister_requests import Done, StatesInitialized
 from .state_partitions import UNKNOWN_TOPIC, StatePartitions, TopicState, TopicStates, joined, missing, without
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from ..shard_state import ShardState
 
 #: The partition's leader applies share.auto.offset.reset.
-UNINITIALIZED_OFFSET = -1
 
 
 def begin(state: ShardState, group: ShareGroup, now_ms: int) -> InitializeShareGroupStateRequest | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ....protocol.internal.share_group_records import ShareGroupMemberMetadataValue
-from ..consumer.member import JOIN_EPOCH, Partitions
+from ..consumer.member import Partitions
+from ..member_epochs import JOIN_EPOCH
 
 #: Metadata of a member before its first heartbeat.
 EMPTY_METADATA = ShareGroupMemberMetadataValue(rack_id=None)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from ....protocol.errors import ErrorCode
 from ....protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from ...rejection import Rejection
-from ..consumer.member import JOIN_EPOCH, LEAVE_EPOCH
 from ..member_checks import first_error, invalid, wrong_epoch
+from ..member_epochs import JOIN_EPOCH, LEAVE_EPOCH
 from .member import ShareMember
 
 Heartbeat = ShareGroupHeartbeatRequest

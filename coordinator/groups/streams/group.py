@@ -30,9 +30,10 @@ from ....protocol.internal.streams_group_records import (
 )
 from ...timers import Timer
 from ..assigned_group import FIRST_EPOCH, AssignedGroup
+from ..member_epochs import LEAVE_EPOCH
 from .configured import ConfiguredTopology
 from .holders import TaskHolders
-from .member import LEAVE_EPOCH, StreamsMember, member_from_record
+from .member import StreamsMember, member_from_record
 from .tasks import NO_TASKS, NOTHING_HELD, TaskId, Tasks, tasks_in
 from .topology import input_topics, is_same, required_topics
 

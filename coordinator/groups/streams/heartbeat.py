@@ -22,9 +22,10 @@ from ...result import GroupRequest
 from ..classic.group import ClassicGroup
 from ..consumer.topics import metadata_hash
 from ..member_checks import find_member, full, no_group, unreleased
+from ..member_epochs import JOIN_EPOCH, LEAVE_STATIC_EPOCH
 from .configured import ConfiguredTopology, configure
 from .group import NO_TOPOLOGY_EPOCH, StreamsGroup
-from .member import JOIN_EPOCH, LEAVE_STATIC_EPOCH, StreamsMember, StreamsMemberState
+from .member import StreamsMember, StreamsMemberState
 from .partition_counts import InvalidTopology
 from .reconciliation import StreamsTarget, reconcile
 from .response import respond

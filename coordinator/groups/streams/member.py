@@ -11,11 +11,8 @@ from ....protocol.internal.streams_group_records import (
     StreamsGroupCurrentMemberAssignmentValue,
     StreamsGroupMemberMetadataValue,
 )
+from ..member_epochs import JOIN_EPOCH
 from .tasks import NOTHING_HELD, HeldTasks, TaskId, by_subtopology, tasks_in
-
-JOIN_EPOCH = 0
-LEAVE_EPOCH = -1
-LEAVE_STATIC_EPOCH = -2
 
 
 def _nothing_said() -> StreamsGroupMemberMetadataValue:

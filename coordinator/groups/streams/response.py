@@ -13,10 +13,11 @@ from ....protocol.messages.streams_group_heartbeat import StreamsStatus as Statu
 from ....protocol.messages.streams_members import TaskIds
 from ....protocol.schema import Message
 from ...result import GroupRequest
+from ..member_epochs import JOIN_EPOCH
 from . import description
 from .endpoints import endpoints
 from .group import StreamsGroup
-from .member import JOIN_EPOCH, StreamsMember
+from .member import StreamsMember
 from .partition_counts import Status
 from .settings import acceptable_recovery_lag, heartbeat_interval_ms, rack_aware_tags, task_offset_interval_ms
 from .tasks import TaskId, by_subtopology

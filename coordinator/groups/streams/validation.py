@@ -9,8 +9,9 @@ from ....protocol.errors import ErrorCode
 from ....protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
 from ...rejection import Rejection
 from ..member_checks import first_error, invalid, validate_names, wrong_epoch
+from ..member_epochs import JOIN_EPOCH, LEAVE_STATIC_EPOCH
 from .configured import ConfiguredTopology
-from .member import JOIN_EPOCH, LEAVE_STATIC_EPOCH, StreamsMember, StreamsMemberState
+from .member import StreamsMember, StreamsMemberState
 from .tasks import Tasks, tasks_in
 
 Heartbeat = StreamsGroupHeartbeatRequest

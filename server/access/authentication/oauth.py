@@ -11,11 +11,11 @@ import re
 from collections.abc import Callable
 
 from ....client.sasl import AuthenticationFailed
+from ....client.scram_messages import SASL_NAME
 from .mechanism import Identity
 from .token_validator import TokenRejected, TokenValidator
 
 _ACKNOWLEDGED = b"\x01"
-_SASL_NAME = re.compile(r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+")
 _KEY = re.compile(r"[A-Za-z]+")
 _VALUE = re.compile(r"[\x21-\x7e \t\r\n]+")
 _BEARER = re.compile(r"(?i:bearer) +([-_~+/.a-zA-Z0-9]+=*)")
@@ -63,7 +63,7 @@ def _parsed(message: bytes) -> tuple[str, str]:
     header, *pairs = message.decode("utf-8", "replace").split("\x01")
     start, _, rest = header.partition(",")
     authorization_id = rest.removesuffix(",").removeprefix("a=")
-    is_header = start == "n" and (rest == "," or (rest[:2] == "a=" and _SASL_NAME.fullmatch(authorization_id)))
+    is_header = start == "n" and (rest == "," or (rest[:2] == "a=" and SASL_NAME.fullmatch(authorization_id)))
     if not is_header or rest[-1:] != "," or len(pairs) < 2 or pairs[-2:] != ["", ""]:
         raise AuthenticationFailed("the client's message is not an OAUTHBEARER message")
     properties = {}

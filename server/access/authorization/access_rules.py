@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
+from operator import attrgetter
 
 from ....metadata.acls import WILDCARD, WILDCARD_PRINCIPAL, Operation, PatternType, Permission, ResourceType
 from ....metadata.image import AclImage
@@ -124,10 +125,10 @@ class AccessRules:
         is_allowed = None
         for found in self._applying(principal, host, resource_type, name):
             for rule in (found,) if isinstance(found, AclImage) else found:
-                if rule[6] == _DENY:
-                    if rule[5] in denied_by:
+                if rule.permission_type == _DENY:
+                    if rule.operation in denied_by:
                         return False
-                elif rule[5] in allowed_by:
+                elif rule.operation in allowed_by:
                     is_allowed = True
         return is_allowed
 
@@ -165,8 +166,8 @@ class AccessRules:
             for rule in _each(rules)
             if rule.operation in (denied_by if rule.permission_type == _DENY else allowed_by)
         ]
-        found.sort(key=lambda rule: (rule[2], rule[5], rule[3], rule[4], rule[6]))
-        found.sort(key=lambda rule: rule.resource_name, reverse=True)
+        found.sort(key=attrgetter("pattern_type", "operation", "principal", "host", "permission_type"))
+        found.sort(key=attrgetter("resource_name"), reverse=True)
         return found
 
     def _applying(self, principal: str, host: str, resource_type: int, name: str) -> Iterator[_Found]:

@@ -93,7 +93,8 @@ class Watch:
         )
         if seen == found.seen:
             return
-        self._trace.say(node.name, f"quorum {_role(quorum.is_leader, quorum.epoch)} {seen[4]}..{seen[2]}..{seen[3]}")
+        offsets = f"{log.log_start_offset}..{quorum.high_watermark}..{log.log_end_offset}"
+        self._trace.say(node.name, f"quorum {_role(quorum.is_leader, quorum.epoch)} {offsets}")
         found.seen = seen
         history, shadow = self.metadata, found.shadow
         if quorum.is_leader:

@@ -23,11 +23,14 @@ from odradek.server.network.api_endpoint import ApiEndpoint
 
 from compat_tests.wire import ConnectionClosed, WireClient
 from tests.harness.facts import kept_facts
-from tests.harness.sources import files, tree_of
+from tests.harness.sources import files, text_of, tree_of
 
 FILES = endpoint_files()
 NAMES = {api.name for api in APIS.values()}
 MODULES = {file.rpartition(".")[2] for file in FILES.values()}
+#: A version by its number: "versions 3-13", "from version 6", "before v5".
+REPEATED_VERSION = re.compile(r"\b(?:[Vv]ersions?(?:\s+from)?\s+|v)\d")
+DECIDING = re.compile(r"(?:Decided|Answered) in `([^`]+)`")
 EVERY_API = pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
 
 
@@ -45,7 +48,13 @@ def test_docstring_names_the_contract_and_repeats_no_versions(api: Api) -> None:
     assert text.startswith(f"{api.name}: ")
     assert f"Contract: `protocol/messages/{api.module}.py`." in text
     assert f"key {api.key}" not in text.splitlines()[0]
-    assert not re.search(r"[Vv]ersions \d+-\d+", text)
+    assert not REPEATED_VERSION.search(text)
+
+
+@EVERY_API
+def test_docstring_names_the_file_that_decides(api: Api) -> None:
+    for file in DECIDING.findall(module_of(api).__doc__ or ""):
+        assert re.search(rf"\b{api.name}(?:Request|Response)\b", text_of(file)), f"{file} has no {api.name}"
 
 
 @EVERY_API

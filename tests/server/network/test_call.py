@@ -7,7 +7,8 @@ from typing import Any
 from odradek.protocol.apis import APIS
 from odradek.protocol.messages.heartbeat import HeartbeatResponse
 from odradek.protocol.schema import Message
-from odradek.server.network.call import Call, Observer, Observers, Timing
+from odradek.server.network.call import Call, Observer
+from odradek.server.network.observers import Observers, Timing
 from odradek.server.network.relay import Relay
 from odradek.server.network.route import Route
 

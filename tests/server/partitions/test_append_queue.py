@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from odradek.protocol.acks import ALL_IN_SYNC
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records.batch import iter_headers
 from odradek.server.partitions.append_result import AppendResult, QueuedAppend
 from odradek.server.partitions.append_rules import LARGE_BATCH_BYTES
 from odradek.server.partitions.batch_validation import CheckedBatch
-from odradek.server.partitions.hosted_partition import ALL_IN_SYNC
 from odradek.storage.segments.segment import PART_BYTES
 
 from tests.server.harness.hosted import NOW_MS, PLAIN, Hosted, batch

@@ -18,8 +18,8 @@ from odradek.protocol.records.compression import Compression
 from odradek.protocol.records.record import Record, encode_batch
 from odradek.server.partitions.append_rules import FOREVER_MS, AppendRules, Validation
 from odradek.server.partitions.batch_validation import check_batch
-from odradek.server.partitions.decompression import DECOMPRESSED_AT_ONCE_BYTES, OPENED_AT_ONCE_BYTES
 from odradek.server.partitions.plain_batches import __name__, pure_validated_header, validated_header
+from odradek.storage.segments.timestamps import DECOMPRESSED_AT_ONCE_BYTES, OPENED_AT_ONCE_BYTES
 
 from tests.hostile.poisoned_batches import KINDS, ODD
 

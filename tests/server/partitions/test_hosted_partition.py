@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from odradek.protocol.acks import ALL_IN_SYNC
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.records.batch import iter_headers, read_header
 from odradek.protocol.records.compression import Compression
@@ -15,7 +16,7 @@ from odradek.protocol.records.record import Record, decode_batch, encode_batch
 from odradek.server.partitions.append_result import AppendResult
 from odradek.server.partitions.append_rules import AppendRules
 from odradek.server.partitions.batch_validation import Rejected, RejectedUnseen
-from odradek.server.partitions.hosted_partition import ALL_IN_SYNC, TAKEOVER_MS
+from odradek.server.partitions.hosted_partition import TAKEOVER_MS
 from odradek.server.partitions.replica_flush import ReplicaFlush
 from odradek.server.partitions.transaction_marker import Marker
 from odradek.storage.files.failures import LogDirectoryFailure

@@ -17,15 +17,8 @@ from odradek.protocol.messages.list_offsets import (
 from odradek.protocol.records import codecs, walk
 from odradek.protocol.records.compression import MAX_DECOMPRESSED_BYTES, Compression, compress, decompress_into
 from odradek.protocol.records.errors import CorruptBatch, TooLargeDecompressed
-from odradek.server.partitions.decompression import (
-    BUDGET,
-    DECOMPRESSED_AT_ONCE_BYTES,
-    KEPT_BYTES,
-    OPENED_AT_ONCE_BYTES,
-    MemoryBudget,
-    OpenedAtOnce,
-    decompressed,
-)
+from odradek.server.partitions.decompression import BUDGET, KEPT_BYTES, MemoryBudget, OpenedAtOnce, decompressed
+from odradek.storage.segments.timestamps import DECOMPRESSED_AT_ONCE_BYTES, OPENED_AT_ONCE_BYTES
 
 from tests.hostile.attack_target import rss_bytes
 from tests.hostile.poisoned_batches import batch, record

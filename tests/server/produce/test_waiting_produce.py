@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from odradek.protocol.acks import ALL_IN_SYNC
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.produce import (
     PartitionProduceData,
@@ -21,7 +22,6 @@ from odradek.protocol.records.record import Record, encode_batch
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.network.call import Call
 from odradek.server.partitions.append_result import AppendResult
-from odradek.server.partitions.hosted_partition import ALL_IN_SYNC
 from odradek.server.partitions.parked_requests import BUCKET_MS, Deadlines
 from odradek.server.partitions.transaction_marker import Marker
 from odradek.server.produce.parked_produce import ParkedProduce
