@@ -7,6 +7,11 @@ PIP := $(BIN)/pip --disable-pip-version-check
 PORT ?=
 
 comma := ,
+space := $(subst ,, )
+# The certificates are those of the system, as for pip: a proxy may have one of its own.
+UV := UV_NATIVE_TLS=true $(BIN)/uv pip install --quiet --python $(BIN)/python
+# Spark's package is a source distribution of 400 MB: its wheel is stored, not compressed.
+UNPACKED_SPARK := --config-settings-package pyspark:--build-option=--compression=stored
 # Tests skip where a tool is missing, and name it at the end of the run; CI must have all. The braces keep `a || b && c` from
 # running c after a succeeded.
 OPTIONAL := { test -z "$$CI" && echo "the tests that need this are skipped"; }
@@ -37,15 +42,24 @@ $(VENV)/.check-broker: pyproject.toml $(VENV)/.broker
 	$(call step,installing the clients and the other packages of the tests,$(PIP) install --quiet --no-compile --editable '.[test]')
 	@touch $@ $(VENV)/.check
 
-# What the tests need of the system, the headers of Kerberos among it.
-$(VENV)/.system: tests/system_packages $(VENV)/.broker
+# What the tests need of the system, the headers of Kerberos among it: apt works while pip and Maven do.
+$(VENV)/.system: tests/system_packages
+	@mkdir -p $(VENV)
 	@if tests/system_packages; then touch $@; else $(OPTIONAL); fi
 
-# All that tests need: Kerberos, Spark, and the tools of pictures and of the site, too. One installation is quicker than three.
-$(VENV)/.installed: pyproject.toml $(VENV)/.broker $(VENV)/.system
-	$(call step,installing the clients$(comma) Spark and the tools of the tests,$(PIP) install --quiet --no-compile --editable '.[test$(comma)kerberos$(comma)spark-pipelines$(comma)benchmarks$(comma)docs]' || { $(OPTIONAL) && \
-	  $(PIP) install --quiet --no-compile --editable '.[test$(comma)spark-pipelines$(comma)benchmarks$(comma)docs]'; })
+# All that tests need but Kerberos: Spark, and the tools of pictures and of the site, too. uv downloads side by side. It installs
+# the requirements alone: the kernel of the broker is compiled already. Where uv cannot, pip says why.
+ALL_EXTRAS := test spark-pipelines benchmarks docs
+$(VENV)/.packages: pyproject.toml $(VENV)/.broker
+	$(call step,installing uv,$(PIP) install --quiet --no-compile 'uv>=0.9$(comma)<0.14' || true)
+	$(call step,installing the clients$(comma) Spark and the tools of the tests,$(UV) $(UNPACKED_SPARK) --requirement pyproject.toml $(addprefix --extra ,$(ALL_EXTRAS)) || \
+	  $(PIP) install --quiet --no-compile --editable '.[$(subst $(space),$(comma),$(ALL_EXTRAS))]')
 	@touch $@ $(VENV)/.check $(VENV)/.check-broker
+
+# The package of Kerberos is compiled against the system's headers.
+$(VENV)/.installed: $(VENV)/.packages $(VENV)/.system
+	$(call step,installing the package of Kerberos,$(UV) --requirement pyproject.toml --extra kerberos || $(PIP) install --quiet --no-compile --editable '.[kerberos]' || $(OPTIONAL))
+	@touch $@
 
 tools: archives spark-archive kept-tools ## the Java side, from Maven: Apache Kafka (the oracle), its clients and tools, Spark's connector; and kcat, KafkaJS, FastStream
 
