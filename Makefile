@@ -18,7 +18,7 @@ OPTIONAL := { test -z "$$CI" && echo "the tests that need this are skipped"; }
 # Prints a step, runs it, and prints it with its seconds: $(call step,NAME,COMMAND).
 step = @echo "$(1) ..."; began=$$(date +%s); { $(2); } && echo "$(1): $$(($$(date +%s) - began)) s"
 
-.PHONY: run check check-broker test nightly pythons tools early-jars early-archives jars archives spark-archive kept-tools ecosystem own-suites style docs dist clean
+.PHONY: run check check-broker test nightly pythons tools early-jars early-archives early-tools jars archives spark-archive kept-tools ecosystem own-suites style docs dist clean
 
 run: $(VENV)/.broker ## a broker on 127.0.0.1:9092, data in ./odradek-data
 	$(BIN)/odradek start $(if $(PORT),--port $(PORT))
@@ -84,11 +84,11 @@ check-broker: $(VENV)/.check-broker ## the same, and the tests with a broker in 
 	./tests/check broker
 
 test: ## what a change must hold: style, types, layers, unit, compatibility, Spark
-	@$(MAKE) --no-print-directory --jobs 2 $(VENV)/.installed early-archives
+	@$(MAKE) --no-print-directory --jobs 3 $(VENV)/.installed early-archives early-tools
 	./tests/run
 
 nightly: ## everything: before a release, and before a large change is done (docs/development/testing.md)
-	@$(MAKE) --no-print-directory --jobs 2 $(VENV)/.installed early-archives
+	@$(MAKE) --no-print-directory --jobs 3 $(VENV)/.installed early-archives early-tools
 	./tests/run --nightly
 
 # While pip installs, Maven downloads, which needs no package of Python; then JVMs make the archives of classes, which needs the
@@ -98,6 +98,11 @@ early-jars:
 
 early-archives: early-jars $(VENV)/.broker
 	@$(BIN)/python -m compat_tests.java.archives 2>/dev/null || true
+
+# While JVMs make archives, and Kerberos is compiled.
+early-tools: early-jars $(VENV)/.packages
+	@$(BIN)/python spark_examples/jars.py 2>/dev/null || true
+	@$(BIN)/python -m compat_tests.ecosystem.install --kept 2>/dev/null || true
 
 pythons: $(VENV)/.installed ## all tests that need no Java on every other CPython of this machine, or on VERSIONS="3.12 3.14t"
 	$(BIN)/python -m tests.pythons --all $(if $(VERSIONS),--versions $(VERSIONS))

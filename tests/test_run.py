@@ -119,7 +119,7 @@ def test_nightly_leaves_out_nothing_and_notes_the_pages_that_ran(root: Path) -> 
     done = run(root)
     assert all("-p without_nightly" in line for line in begun(root))
     assert [line.endswith("--some-examples tests") for line in begun(root)].count(True) == 1
-    assert "python -m tests.ranges --quick\n" in done.stdout
+    assert "python -m tests.ranges --quick --end lowest\n" in done.stdout
     assert "python -m tests.pythons --newest\n" in done.stdout and "tests.docs.programs" not in done.stdout
     (root / "begun").write_text("")
     done = run(root, "--nightly")

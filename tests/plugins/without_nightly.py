@@ -94,6 +94,14 @@ NIGHTLY = (
         ),
     ),
     Part(
+        "mirrors of three brokers of Apache Kafka through faults, and of Apache Kafka 3.9",
+        "the same faults of three brokers of Odradek, and mirrors of Apache Kafka 4.3 and 2.8",
+        (
+            "compat_tests/mirror/test_faults.py::*[apache-3]",
+            "compat_tests/mirror/test_older_sources.py::*[3.9.1]",
+        ),
+    ),
+    Part(
         "longer histories, histories of brokers with bugs, and the delayed EndTxn of Apache Kafka",
         "one round of the Python clients under three faults, the delayed EndTxn of Odradek, and the checker",
         (
@@ -153,9 +161,11 @@ NIGHTLY = (
         ),
     ),
     Part(
-        "the console in the dark, in screenshots, and page by page without a broker",
-        "each page in the light with its words and contrasts, and each action without a broker",
+        "the console in the dark, in screenshots, with a record of 10 MB, and page by page without a broker",
+        "each page in the light with its words and contrasts, each action without a broker, a broker that hangs",
         (
+            "compat_tests/console/test_killed_broker.py::test_pages_answer_while_*",
+            "compat_tests/console/test_layout.py::test_texts_*[*/topics/large/messages/0/0]",
             "compat_tests/console/test_killed_broker.py::test_page_answers_and_shows_the_cluster_without_the_broker",
             "compat_tests/console/test_pages.py::test_page_meets_wcag_aa_in_the_dark",
             "compat_tests/console/test_pages.py::test_screenshots_of_the_guide_are_made",
