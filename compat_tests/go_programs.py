@@ -7,8 +7,8 @@ from pathlib import Path
 
 from .downloads import download
 
-#: Without C, optimizations and tables for debuggers: two thirds of the CPU time. Go compiles each package once if all programs
-#: have the same options.
+#: Without C, optimizations and tables for debuggers: two thirds of the CPU time. Go compiles each package once where all
+#: programs have the same options.
 GO_ENVIRONMENT = {"CGO_ENABLED": "0", "GOFLAGS": "'-gcflags=all=-N -l -dwarf=false' -ldflags=-w -buildvcs=false"}
 _DEADLINE_S = 300
 
