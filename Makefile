@@ -7,13 +7,18 @@ PIP := $(BIN)/pip --disable-pip-version-check
 PORT ?=
 
 comma := ,
+space := $(subst ,, )
+# The certificates are those of the system, as for pip: a proxy may have one of its own.
+UV := UV_NATIVE_TLS=true $(BIN)/uv pip install --quiet --python $(BIN)/python
+# Spark's package is a source distribution of 400 MB: its wheel is stored, not compressed.
+UNPACKED_SPARK := --config-settings-package pyspark:--build-option=--compression=stored
 # Tests skip where a tool is missing, and name it at the end of the run; CI must have all. The braces keep `a || b && c` from
 # running c after a succeeded.
 OPTIONAL := { test -z "$$CI" && echo "the tests that need this are skipped"; }
 # Prints a step, runs it, and prints it with its seconds: $(call step,NAME,COMMAND).
 step = @echo "$(1) ..."; began=$$(date +%s); { $(2); } && echo "$(1): $$(($$(date +%s) - began)) s"
 
-.PHONY: run check check-broker test nightly pythons tools early-jars early-archives jars archives spark-archive kept-tools ecosystem own-suites style docs dist clean
+.PHONY: run check check-broker test nightly pythons tools early-jars early-archives early-tools jars archives spark-archive kept-tools ecosystem own-suites style docs dist clean
 
 run: $(VENV)/.broker ## a broker on 127.0.0.1:9092, data in ./odradek-data
 	$(BIN)/odradek start $(if $(PORT),--port $(PORT))
@@ -37,17 +42,26 @@ $(VENV)/.check-broker: pyproject.toml $(VENV)/.broker
 	$(call step,installing the clients and the other packages of the tests,$(PIP) install --quiet --no-compile --editable '.[test]')
 	@touch $@ $(VENV)/.check
 
-# What the tests need of the system, the headers of Kerberos among it.
-$(VENV)/.system: tests/system_packages $(VENV)/.broker
+# What the tests need of the system, the headers of Kerberos among it: apt works while pip and Maven do.
+$(VENV)/.system: tests/system_packages
+	@mkdir -p $(VENV)
 	@if tests/system_packages; then touch $@; else $(OPTIONAL); fi
 
-# All that tests need: Kerberos, Spark, and the tools of pictures and of the site, too. One installation is quicker than three.
-$(VENV)/.installed: pyproject.toml $(VENV)/.broker $(VENV)/.system
-	$(call step,installing the clients$(comma) Spark and the tools of the tests,$(PIP) install --quiet --no-compile --editable '.[test$(comma)kerberos$(comma)spark-pipelines$(comma)benchmarks$(comma)docs]' || { $(OPTIONAL) && \
-	  $(PIP) install --quiet --no-compile --editable '.[test$(comma)spark-pipelines$(comma)benchmarks$(comma)docs]'; })
+# All that tests need but Kerberos: Spark, and the tools of pictures and of the site, too. uv downloads side by side. It installs
+# the requirements alone: the kernel of the broker is compiled already. Where uv cannot, pip says why.
+ALL_EXTRAS := test spark-pipelines benchmarks docs
+$(VENV)/.packages: pyproject.toml $(VENV)/.broker
+	$(call step,installing uv,$(PIP) install --quiet --no-compile 'uv>=0.9$(comma)<0.14' || true)
+	$(call step,installing the clients$(comma) Spark and the tools of the tests,$(UV) $(UNPACKED_SPARK) --requirement pyproject.toml $(addprefix --extra ,$(ALL_EXTRAS)) || \
+	  $(PIP) install --quiet --no-compile --editable '.[$(subst $(space),$(comma),$(ALL_EXTRAS))]')
 	@touch $@ $(VENV)/.check $(VENV)/.check-broker
 
-tools: archives spark-archive kept-tools ## the Java side, from Maven: Apache Kafka (the oracle), its clients and tools, Spark's connector; and kcat, KafkaJS, FastStream
+# The package of Kerberos is compiled against the system's headers.
+$(VENV)/.installed: $(VENV)/.packages $(VENV)/.system
+	$(call step,installing the package of Kerberos,$(UV) --requirement pyproject.toml --extra kerberos || $(PIP) install --quiet --no-compile --editable '.[kerberos]' || $(OPTIONAL))
+	@touch $@
+
+tools: archives kept-tools ## the Java side, from Maven: Apache Kafka (the oracle), its clients and tools, Spark's connector; and kcat, KafkaJS, FastStream
 
 # Runs of Maven are one after another where they may share plugins that are not there yet. `make -j` makes the rest at once.
 jars: $(VENV)/.installed
@@ -57,6 +71,7 @@ jars: $(VENV)/.installed
 archives: jars
 	$(BIN)/python -m compat_tests.java.archives || $(OPTIONAL)
 
+# It takes as long as a dozen JVMs of Spark without it; `make nightly` starts more, and `make test` uses it where it is.
 spark-archive: jars
 	$(BIN)/python -m spark_examples.tests.quick_jvm || $(OPTIONAL)
 
@@ -70,11 +85,11 @@ check-broker: $(VENV)/.check-broker ## the same, and the tests with a broker in 
 	./tests/check broker
 
 test: ## what a change must hold: style, types, layers, unit, compatibility, Spark
-	@$(MAKE) --no-print-directory --jobs 2 $(VENV)/.installed early-archives
+	@$(MAKE) --no-print-directory --jobs 3 $(VENV)/.installed early-archives early-tools
 	./tests/run
 
 nightly: ## everything: before a release, and before a large change is done (docs/development/testing.md)
-	@$(MAKE) --no-print-directory --jobs 2 $(VENV)/.installed early-archives
+	@$(MAKE) --no-print-directory --jobs 3 $(VENV)/.installed early-archives early-tools
 	./tests/run --nightly
 
 # While pip installs, Maven downloads, which needs no package of Python; then JVMs make the archives of classes, which needs the
@@ -84,6 +99,11 @@ early-jars:
 
 early-archives: early-jars $(VENV)/.broker
 	@$(BIN)/python -m compat_tests.java.archives 2>/dev/null || true
+
+# While JVMs make archives, and Kerberos is compiled.
+early-tools: early-jars $(VENV)/.packages
+	@$(BIN)/python spark_examples/jars.py 2>/dev/null || true
+	@$(BIN)/python -m compat_tests.ecosystem.install --kept 2>/dev/null || true
 
 pythons: $(VENV)/.installed ## all tests that need no Java on every other CPython of this machine, or on VERSIONS="3.12 3.14t"
 	$(BIN)/python -m tests.pythons --all $(if $(VERSIONS),--versions $(VERSIONS))

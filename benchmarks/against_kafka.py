@@ -25,6 +25,7 @@ from .awake import cores_awake
 from .loads import Load
 from .reporting import kinds, report
 from .reporting.kinds import Kind, Row
+from .reporting.result import Result
 
 STARTS = 5
 #: The first rows that `--only` may select.
@@ -62,10 +63,10 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def result(key: tuple[str, str, Kind], by_broker: dict[str, list[float]]) -> report.Result:
+def result(key: tuple[str, str, Kind], by_broker: dict[str, list[float]]) -> Result:
     row, client, kind = key
     ours, theirs = by_broker[brokers.ODRADEK_NAME], by_broker[brokers.APACHE_NAME]
-    return report.Result(row, client, kind, statistics.median(theirs), statistics.median(ours), len(ours))
+    return Result(row, client, kind, statistics.median(theirs), statistics.median(ours), len(ours))
 
 
 def measure_starts(folder: Path, figures: Figures) -> None:

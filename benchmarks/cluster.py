@@ -25,6 +25,7 @@ from . import brokers, loads
 from .clusters import MeasuredCluster
 from .reporting import kinds, report
 from .reporting.kinds import CPU_PER_GB, CPU_PER_REQUEST, LATENCY_P50, LATENCY_P99, THROUGHPUT, Kind
+from .reporting.result import Result
 
 UNAVAILABLE = Kind("no acknowledgement for", "ms", 0.1, higher=False)
 CATCH_UP = Kind("back in sync after", "s", 1.0, higher=False)
@@ -54,7 +55,7 @@ def main() -> None:
             ):
                 measure(cluster, options.scale, note)
     found = [
-        report.Result(row, client, kind, *(statistics.median(by[name]) for name in by), len(by[brokers.ODRADEK_NAME]))  # type: ignore[call-arg]
+        Result(row, client, kind, *(statistics.median(by[name]) for name in by), len(by[brokers.ODRADEK_NAME]))  # type: ignore[call-arg]
         for (row, client, kind), by in figures.items()
     ]
     report.show(found, Console())

@@ -31,7 +31,7 @@ sleep 600 &
 wait
 """
 PYTHON = f'#!/bin/bash\nif [ "$2" = tests.run_again ]; then exec {sys.executable} "$@"; fi\necho "python $*"\n'
-MAKEFILE = "tools:\n\t@echo making tools; exit $(TOOLS_STATUS)\n"
+MAKEFILE = "tools spark-archive:\n\t@echo making $@; exit $(TOOLS_STATUS)\n"
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_nightly_leaves_out_nothing_and_notes_the_pages_that_ran(root: Path) -> 
     done = run(root)
     assert all("-p without_nightly" in line for line in begun(root))
     assert [line.endswith("--some-examples tests") for line in begun(root)].count(True) == 1
-    assert "python -m tests.ranges --quick\n" in done.stdout
+    assert "python -m tests.ranges --quick --end lowest\n" in done.stdout
     assert "python -m tests.pythons --newest\n" in done.stdout and "tests.docs.programs" not in done.stdout
     (root / "begun").write_text("")
     done = run(root, "--nightly")
@@ -143,7 +143,7 @@ def test_signal_interrupts_each_pytest(root: Path, sent: signal.Signals, status:
         command, env=variables(WAITS="yes"), stdout=subprocess.DEVNULL, start_new_session=True
     ) as running:
         # The processes of `tests` count as two, and the other Pythons have ended.
-        eventually(lambda: len(begun(root)) == 3, what="three processes of pytest run")
+        eventually(lambda: len(begun(root)) == 4, what="four processes of pytest run")
         running.send_signal(sent)
         assert running.wait(DEADLINE_S) == status
     assert sorted((root / "interrupted").read_text().splitlines()) == sorted(begun(root))

@@ -1,5 +1,7 @@
 """Every page with data that is hard to lay out, at four widths: no text overlaps, leaves its box or breaks within a word.
 
+`make test` has the widest and the narrowest, `make nightly` all.
+
 With `ODRADEK_PICTURES=docs/images/console` it writes the pictures of every page in the docs.
 """
 
@@ -122,6 +124,12 @@ def register(url: str, count: int) -> None:
     urllib.request.urlopen(request).close()
 
 
+@pytest.fixture(scope="module")
+def widths(request: pytest.FixtureRequest) -> tuple[int, ...]:
+    is_short = request.config.pluginmanager.has_plugin("without_nightly")
+    return (WIDTHS[0], WIDTHS[-1]) if is_short else WIDTHS
+
+
 @pytest.fixture
 def pages(driver: object, awkward: ConsoleProcess) -> Browser:
     made = Browser(driver, awkward.address)  # type: ignore[arg-type]
@@ -138,10 +146,10 @@ def test_every_page_is_measured() -> None:
     ("route", "address"), [(route, address) for route, addresses in CASES.items() for address in addresses]
 )
 def test_texts_neither_overlap_nor_leave_their_box_nor_break_within_words(
-    pages: Browser, route: str, address: str
+    pages: Browser, widths: tuple[int, ...], route: str, address: str
 ) -> None:
     open_whole(pages, address)
-    assert found_at_widths(pages, route if address == CASES[route][0] else "") == {}
+    assert found_at_widths(pages, widths, route if address == CASES[route][0] else "") == {}
     assert pages.errors() == []
 
 
@@ -151,10 +159,10 @@ def open_whole(pages: Browser, address: str) -> None:
     pages.await_true(lambda: pages.all("h1") and not pages.all(".stop:not([hidden])"))
 
 
-def found_at_widths(pages: Browser, route: str = "") -> dict[int, list[str]]:
+def found_at_widths(pages: Browser, widths: tuple[int, ...], route: str = "") -> dict[int, list[str]]:
     """The faults of the page that is open. `route`: the name of its pictures, "" for none."""
     found = {}
-    for width in WIDTHS:
+    for width in widths:
         pages.size(width, HEIGHT)
         pages.await_true(lambda width=width: pages.driver.execute_script("return innerWidth") == width)  # type: ignore[misc]
         if faults := faults_of_layout(pages):
@@ -182,21 +190,23 @@ def entrance(awkward: ConsoleProcess, tmp_path_factory: pytest.TempPathFactory) 
     console.stop()
 
 
-def test_pages_before_and_beside_those_of_a_cluster_fit_every_width(driver: object, entrance: ConsoleProcess) -> None:
+def test_pages_before_and_beside_those_of_a_cluster_fit_every_width(
+    driver: object, entrance: ConsoleProcess, widths: tuple[int, ...]
+) -> None:
     pages = Browser(driver, entrance.address)  # type: ignore[arg-type]
     open_whole(pages, "/login")
-    assert found_at_widths(pages, "login") == {}
+    assert found_at_widths(pages, widths, "login") == {}
     pages.find("input[name=name]").send_keys(USER)
     pages.find("input[name=password]").send_keys(PASSWORD, Keys.ENTER)
     pages.await_true(lambda: pages.find("#live").text.count("running") == 2)
-    assert found_at_widths(pages, "clusters") == {}
+    assert found_at_widths(pages, widths, "clusters") == {}
     pages.errors()
     open_whole(pages, "/clusters/east/topics/no-such-topic" + "-x" * 100)
-    assert found_at_widths(pages, "error") == {}
+    assert found_at_widths(pages, widths, "error") == {}
 
 
-def test_open_row_and_dialogs_fit_every_width(pages: Browser) -> None:
-    for width in WIDTHS:
+def test_open_row_and_dialogs_fit_every_width(pages: Browser, widths: tuple[int, ...]) -> None:
+    for width in widths:
         pages.size(width, HEIGHT)
         pages.open(f"/topics/{TOPIC}/messages?limit=20")
         pages.driver.execute_script("document.querySelectorAll('tr.opens')[3].click()")

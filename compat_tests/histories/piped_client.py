@@ -18,7 +18,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from compat_tests.downloads import download
+from compat_tests.go_programs import build_go
 from compat_tests.java.program import java_command
 
 from .client import OPERATION_S, Client, Got, Identity, Key, Sending, Unknown
@@ -28,7 +28,6 @@ _GO_PROGRAM = _HERE.parents[1] / ".tools" / "histories-franz-go" / "franz"
 _JVM = ("-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 #: A client retries by itself within OPERATION_S; a program that has not responded after this time is killed.
 _RESPONSE_S = OPERATION_S + 10
-_BUILD_S = 300
 
 
 class PipedClient(Client):
@@ -136,9 +135,7 @@ class FranzGoClient(PipedClient):
 
 @functools.cache
 def _built() -> Path:
-    _GO_PROGRAM.parent.mkdir(parents=True, exist_ok=True)
-    command = ["go", "build", "-buildvcs=false", "-o", str(_GO_PROGRAM), "."]
-    download(command, cwd=_HERE / "franz_go", timeout=_BUILD_S).check_returncode()
+    build_go(_HERE / "franz_go", _GO_PROGRAM)
     return _GO_PROGRAM
 
 

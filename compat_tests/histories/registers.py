@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from compat_tests.downloads import download
+from compat_tests.go_programs import build_go
 
 from .case import Case
 from .index import Index
@@ -22,8 +22,8 @@ from .operation import FAIL, FAULT, INFO, READ, RISE, WRITE, Operation
 
 _SOURCE = Path(__file__).resolve().parent / "porcupine"
 _PROGRAM = _SOURCE.parents[2] / ".tools" / "porcupine" / "porcupine"
-_BUILD_S = 300
-_SEARCH_S = 120
+#: The program is compiled without optimizations.
+_SEARCH_S = 300
 #: How long after a fault a coordinator may not know yet that it was replaced.
 _REPLACED_NS = 2_000_000_000
 
@@ -65,9 +65,11 @@ def porcupine() -> Path | None:
     """Returns the compiled program, None without Go."""
     if shutil.which("go") is None:
         return None
-    _PROGRAM.parent.mkdir(parents=True, exist_ok=True)
-    built = download(["go", "build", "-buildvcs=false", "-o", str(_PROGRAM), "."], cwd=_SOURCE, timeout=_BUILD_S)
-    return _PROGRAM if built.returncode == 0 else None
+    try:
+        build_go(_SOURCE, _PROGRAM)
+    except subprocess.CalledProcessError:
+        return None
+    return _PROGRAM
 
 
 def judged_by_porcupine(program: Path, registers: dict[str, list[Operation]]) -> list[str]:

@@ -65,8 +65,8 @@ NIGHTLY = (
         ("compat_tests/cluster/test_order_events.py::*[plain]",),
     ),
     Part(
-        "deaths of producers and brokers at each step of a transaction, and copiers on three brokers",
-        "deaths of a broker, a coordinator, and of producers at two steps and in three requests",
+        "deaths of producers and brokers at each step of a transaction, copiers on three brokers, and two of Apache's",
+        "deaths of a broker, a coordinator, of producers at two steps and in two requests, Apache's copier of a group",
         (
             "compat_tests/exactly_once/test_exactly_once.py::test_a_broker_that_dies_at_any_step_*[java]",
             "compat_tests/exactly_once/test_exactly_once.py::*[begun]",
@@ -74,6 +74,9 @@ NIGHTLY = (
             "compat_tests/exactly_once/test_exactly_once.py::*[offsets joined]",
             "compat_tests/exactly_once/test_exactly_once.py::*[committed]",
             "compat_tests/exactly_once/test_exactly_once.py::*_under_way_*[Add*]",
+            "compat_tests/exactly_once/test_exactly_once.py::*_under_way_*[EndTxn-abort-*]",
+            "compat_tests/java/test_java_transactions.py::test_the_transactional_message_copier_*[0]",
+            "compat_tests/java/test_java_transactions.py::test_the_transactional_message_copier_*[1]",
             "compat_tests/exactly_once/test_exactly_once.py::*_under_way_*[Txn*]",
             "compat_tests/exactly_once/test_exactly_once.py::test_copiers_copy_each_record_once_and_kafka_shows_*",
         ),
@@ -94,6 +97,14 @@ NIGHTLY = (
         ),
     ),
     Part(
+        "mirrors of three brokers of Apache Kafka through faults, and of Apache Kafka 3.9",
+        "the same faults of three brokers of Odradek, and mirrors of Apache Kafka 4.3 and 2.8",
+        (
+            "compat_tests/mirror/test_faults.py::*[apache-3]",
+            "compat_tests/mirror/test_older_sources.py::*[3.9.1]",
+        ),
+    ),
+    Part(
         "longer histories, histories of brokers with bugs, and the delayed EndTxn of Apache Kafka",
         "one round of the Python clients under three faults, the delayed EndTxn of Odradek, and the checker",
         (
@@ -103,12 +114,15 @@ NIGHTLY = (
         ),
     ),
     Part(
-        "tiered storage: leaders killed in each phase of a copy and of a deletion, share groups, Spark",
+        "tiered storage: leaders that end in each phase of a copy and of a deletion, share groups, Spark, old copies",
         "one phase of each, one broker, three brokers, a store without answers, direct reading",
         (
+            "compat_tests/tiers/test_backup.py::test_old_copy_of_a_directory_*",
+            "compat_tests/tiers/test_bad_store.py::test_others_are_served_while_the_store_does_not_answer[fail]",
             "compat_tests/tiers/test_direct_reading.py::test_tasks_of_spark_read_the_store",
             "compat_tests/tiers/test_followers.py::test_topic_expands_to_an_empty_broker_that_reads_the_store_and_leads",
             "compat_tests/tiers/test_interrupted_deletion.py::test_emptying_of_a_disabled_topic_goes_on_after_a_kill",
+            "compat_tests/tiers/test_interrupted_deletion.py::test_deletion_of_a_topic_goes_on_*[stop]",
             "compat_tests/tiers/test_interrupted_deletion.py::test_segments_of_a_topic_that_was_deleted_while_*",
             "compat_tests/tiers/test_leader_change_mid_copy.py::test_upload_of_a_killed_leader_is_deleted_by_the_new_one[END]",
             "compat_tests/tiers/test_leader_change_mid_copy.py::test_upload_that_goes_on_after_its_deletion_by_*",
@@ -131,7 +145,7 @@ NIGHTLY = (
         ("tests/server/controller/test_admin_exchange.py::test_kafka_goes_on_where_we_stopped_*",),
     ),
     Part(
-        "Spark and Kafka Streams that are killed, or run through other front ends",
+        "Spark and Kafka Streams that are killed, or run through other front ends; Spark's own sink and warnings",
         "the programs of the Spark guide and the data source in one application, two instances of Kafka Streams",
         (
             "compat_tests/archive/test_archive.py::test_drivers_of_spark_that_die_within_commits_*",
@@ -139,6 +153,7 @@ NIGHTLY = (
             "compat_tests/security/test_scram_ecosystem.py::test_kafka_streams_*",
             "compat_tests/streams/test_streams_cluster.py",
             "compat_tests/streams/test_kafka_streams.py::test_a_restart_counts_on_where_it_was_*",
+            "spark_examples/tests/test_batch.py::test_a_program_prints_no_warning_of_spark",
             "spark_examples/tests/test_connect.py",
             "spark_examples/tests/test_error_texts.py::*[silent]",
             "spark_examples/tests/test_error_texts.py::*[login]",
@@ -148,14 +163,17 @@ NIGHTLY = (
             "spark_examples/tests/test_recipe.py",
             "spark_examples/tests/test_revenue_crash.py",
             "spark_examples/tests/test_revenue_ledger.py",
+            "spark_examples/tests/test_sink.py::test_batch_that_spark_runs_again_*[kafka-2]",
             "spark_examples/tests/test_stock_sink.py",
             "spark_examples/tests/test_submit.py",
         ),
     ),
     Part(
-        "the console in the dark, in screenshots, and page by page without a broker",
-        "each page in the light with its words and contrasts, and each action without a broker",
+        "the console in the dark, in screenshots, with a record of 10 MB, and page by page without a broker",
+        "each page in the light with its words and contrasts, each action without a broker, a broker that hangs",
         (
+            "compat_tests/console/test_killed_broker.py::test_pages_answer_while_*",
+            "compat_tests/console/test_layout.py::test_texts_*[*/topics/large/messages/0/0]",
             "compat_tests/console/test_killed_broker.py::test_page_answers_and_shows_the_cluster_without_the_broker",
             "compat_tests/console/test_pages.py::test_page_meets_wcag_aa_in_the_dark",
             "compat_tests/console/test_pages.py::test_screenshots_of_the_guide_are_made",
@@ -175,6 +193,17 @@ NIGHTLY = (
             "compat_tests/cli/test_security.py::*[apache*",
             "compat_tests/cli/test_topics.py::*[apache*",
             "compat_tests/console/test_actions.py::*[apache*",
+        ),
+    ),
+    Part(
+        "key stores of keytool in each form, and the shell for Apache Kafka's metadata",
+        "each form with a key and a password in pairs, and dumps of the metadata by Apache Kafka's tools",
+        (
+            "compat_tests/cluster/test_kafka_tools_on_replicas.py::test_the_metadata_shell_shows_a_snapshot",
+            "compat_tests/security/test_java_stores.py::*[key-s3cret-JCEKS-RSA]",
+            "compat_tests/security/test_java_stores.py::*[key-s3cret-JKS-EC]",
+            "compat_tests/security/test_java_stores.py::*[of-the-key-JCEKS-EC]",
+            "compat_tests/security/test_java_stores.py::*[of-the-key-JKS-RSA]",
         ),
     ),
     Part(
@@ -210,9 +239,12 @@ NIGHTLY = (
         ),
     ),
     Part(
-        "installations of a clean clone",
-        "the tests of the wheel",
-        ("tests/test_make_run.py::test_make_run_and_make_docs_install_what_they_need_and_no_more",),
+        "installations of a clean clone, and those of the recipes for CI",
+        "the tests of the wheel, and the installation of the container file",
+        (
+            "tests/docs/test_deployment.py::test_recipes_for_ci_install_the_package_and_run_the_tests",
+            "tests/test_make_run.py::test_make_run_and_make_docs_install_what_they_need_and_no_more",
+        ),
     ),
 )
 

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from odradek.testing.faults import Fault, Faults
 
-from compat_tests.downloads import download
+from compat_tests.go_programs import build_go
 from compat_tests.java.program import java_command
 from compat_tests.needed_tools import needed
 from tests.testing.clients.python_clients import AioKafka, KafkaPython, LibRdKafka
@@ -74,9 +74,7 @@ class PipedClient:
 def all_clients() -> Iterator[dict[str, Client]]:
     """Yields the clients by name. Those of Java and Go are processes that end with the context."""
     needed("go")
-    _BINARY.parent.mkdir(parents=True, exist_ok=True)
-    build = ["go", "build", "-buildvcs=false", "-o", str(_BINARY), "."]
-    download(build, cwd=CLIENTS, timeout=300).check_returncode()
+    build_go(CLIENTS, _BINARY)
     piped = {
         "java": PipedClient(java_command(CLIENTS / "FaultTableClient.java")),
         "franz-go": PipedClient([str(_BINARY)]),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from compat_tests.go_programs import GO_ENVIRONMENT
 from compat_tests.needed_tools import needed
 
 pytestmark = pytest.mark.usefixtures("processes")
@@ -33,7 +34,12 @@ def test_a_lost_answer_shows_the_bug(name: str, idempotent: bool) -> None:
     command, folder, words = PROGRAMS[name]
     if command[0] in ("go", "java", "node"):
         needed(command[0])
-    environment = {**os.environ, "PAYMENTS_IDEMPOTENT": str(int(idempotent)), "PYTHON": sys.executable}
+    environment = {
+        **os.environ,
+        **GO_ENVIRONMENT,
+        "PAYMENTS_IDEMPOTENT": str(int(idempotent)),
+        "PYTHON": sys.executable,
+    }
     done = subprocess.run(
         command, cwd=PAYMENTS / folder, env=environment, capture_output=True, text=True, timeout=120, check=False
     )

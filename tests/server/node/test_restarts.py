@@ -17,6 +17,7 @@ from odradek.server.controller.metadata_batches import QuorumVoters, decode_batc
 from odradek.server.partitions import replicas_on_disk
 from odradek.storage.files.use_mark import USE_FILE
 from odradek.storage.log import loading
+from odradek.storage.log.inventory import Inventory
 
 from compat_tests.odradek_process import OdradekProcess
 from compat_tests.wire import WireClient
@@ -150,7 +151,7 @@ def test_clean_start_looks_only_into_folders_that_were_changed(tmp_path: Path, m
     (tmp_path / f"{topic}-7" / "note").touch()
     listed, named, inventory, read_if_exists = [], [], loading.take_inventory, replicas_on_disk.read_if_exists
 
-    def take_inventory(path: str) -> loading.Inventory:
+    def take_inventory(path: str) -> Inventory:
         listed.append(Path(path).name)
         return inventory(path)
 
