@@ -25,6 +25,7 @@ the tables of `open_table`. `Replay` is what `odradek replay` runs.
 | `spark_tasks.py` | the turns as jobs of PySpark: tasks write files, the driver commits |
 | `parquet.py` | plain Parquet: the manifest is the commit |
 | `relation.py` | a table and its log as one; `stored_rows.py`, `log_rows.py`: its parts |
+| `relation_tasks.py`, `stored_tasks.py` | tasks that read a relation, or a table, side by side |
 | `replay.py` | a table back into a topic, with its progress in the transactions |
 | `table_status.py` | tables as they are, and their maintenance by a command |
 | `table_process.py` | the process of a broker that keeps the tables of topics with odradek.table.enable=true |

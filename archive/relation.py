@@ -20,20 +20,20 @@ from ..admin.table_owner import Owner
 from ..columns import Plan, ValueSchema
 from ..columns.cluster import Cluster
 from ..columns.cluster_plan import check_right_to_read, plan_topic
-from ..columns.dataset import possible, pruned, used_columns
+from ..columns.dataset import pruned, used_columns
 from ..columns.dataset_scanner import DatasetScanner
 from ..columns.request import READ_COMMITTED, Request
-from ..columns.scan import text_of
 from ..protocol.uuids import uuid_to_text
 from .column_types import Times, grown
-from .conforming import conformed
 from .iceberg import DEFAULT_NAMESPACE, open_catalog
 from .log_rows import LogRows
 from .ownership import check_owner, checked_name, dead_letter_name, table_name
+from .relation_tasks import TASK_BYTES, RelationTask, aligned
 from .rows import DEAD_LETTER_SCHEMA, VALUE_BYTES, VALUE_JSON, RowMaker, TypedRows, form_of, inferred_type, row_maker
 from .sampling import sample
 from .store import ArchiveError
-from .stored_rows import IcebergRows, ParquetRows, StoredPart, StoredRows
+from .stored_rows import IcebergRows, ParquetRows, StoredRows
+from .stored_tasks import chosen
 from .topic_archive import check_same_log
 
 
@@ -101,20 +101,32 @@ class Relation(ds.Dataset):  # type: ignore[misc]
     def _rows(self, schema: pa.Schema, filter: pc.Expression | None) -> Iterator[pa.RecordBatch]:
         plan = pruned(self._log.plan, filter, self.schema)
         stored = [name for name in schema.names if name in self._stored.schema.names]
-        for batch in self._stored.batches(partial(self._chosen, filter), stored):
+        for batch in self._stored.batches(partial(chosen, filter, self.schema), stored):
             yield self._aligned(batch, schema)
         if plan.splits:
             for batch in self._log.batches(plan, schema.names):
                 yield self._aligned(batch, schema)
 
-    def _chosen(self, filter: pc.Expression | None, parts: Sequence[StoredPart]) -> Sequence[StoredPart]:
-        if filter is None:
-            return parts
-        kept = possible([one.guarantee() for one in parts], filter, self.schema)
-        return [one for number, one in enumerate(parts) if number in kept]
-
     def _aligned(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         return aligned(batch, schema, self._schema, self._text_columns)
+
+    def tasks(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: pc.Expression | None = None,
+        *,
+        task_bytes: int = TASK_BYTES,
+    ) -> list[RelationTask]:
+        """The same rows as tasks that other processes run, each of about so many bytes. Raises ClusterError."""
+        names = self.schema.names if columns is None else list(columns)
+        needed = used_columns(self.schema.names, names, filter) or ["offset"]
+        stored = [name for name in needed if name in self._stored.schema.names]
+        of_table = self._stored.tasks(partial(chosen, filter, self.schema), stored, task_bytes)
+        of_log = self._log.tasks(pruned(self._log.plan, filter, self.schema), task_bytes)
+        return [
+            RelationTask(rows, tuple(names), tuple(needed), self._schema, self._text_columns, filter)
+            for rows in (*of_table, *of_log)
+        ]
 
     def to_table(
         self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None, **options: object
@@ -139,23 +151,6 @@ class Relation(ds.Dataset):  # type: ignore[misc]
             for batch in self._dead_letters.batches(lambda parts: parts, DEAD_LETTER_SCHEMA.names):
                 batches.append(_below(aligned(batch, DEAD_LETTER_SCHEMA, DEAD_LETTER_SCHEMA), offsets))
         return pa.Table.from_batches(batches, DEAD_LETTER_SCHEMA)
-
-
-def aligned(
-    batch: pa.RecordBatch, schema: pa.Schema, whole: pa.Schema, text_columns: Sequence[str] = ()
-) -> pa.RecordBatch:
-    """A batch with the columns of a schema: null where it lacks one, and of the types of `whole`, then text where wanted."""
-    columns = []
-    for field in schema:
-        kind = whole.field(field.name).type
-        number = batch.schema.get_field_index(field.name)
-        column = pa.nulls(batch.num_rows, kind) if number < 0 else batch.column(number)
-        if column.type != kind:
-            fitted = conformed(column, kind)
-            assert not fitted.bad, "a column of a table grows"
-            column = fitted.values
-        columns.append(text_of(column) if field.name in text_columns else column)
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _below(batch: pa.RecordBatch, offsets: Mapping[int, int]) -> pa.RecordBatch:
