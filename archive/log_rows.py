@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -13,6 +13,7 @@ from ..columns.divided_splits import sized
 from ..columns.scan import Scan
 from ..columns.split_reader import ReadOptions
 from .rows import RowMaker, TypedRows
+from .stored_tasks import StoredTask
 
 #: Columns of a scan that decide about a row, whatever columns of the table are wanted.
 _ALWAYS = ("partition", "offset", "timestamp", "timestamp_type")
@@ -39,7 +40,7 @@ class LogRows:
             maker.prepare(whole)
             yield maker.rows(whole).rows
 
-    def tasks(self, plan: Plan, task_bytes: int) -> list[LogRows]:
+    def tasks(self, plan: Plan, columns: Sequence[str], task_bytes: int) -> Sequence[StoredTask]:
         """The rows of a part of the plan as tasks, each of about so many bytes of the log. Raises ClusterError."""
         client = next((one.client for one in plan.splits if one.client is not None), None)
         if client is None:
@@ -47,7 +48,9 @@ class LogRows:
         with Cluster(client) as cluster:
             sizes = cluster.sizes(cluster.described([plan.topic]))
         return [
-            LogRows(replace(plan, partitions=(replace(one, splits=(split,)),)), self._make_rows)
+            LogTask(
+                LogRows(replace(plan, partitions=(replace(one, splits=(split,)),)), self._make_rows), tuple(columns)
+            )
             for one in plan.partitions
             for split in sized(one, sizes.get((one.topic, one.partition), 0), task_bytes)
         ]
@@ -60,6 +63,17 @@ class LogRows:
             found = maker.rows(batch).dead_letter_records
             if found.num_rows:
                 yield found
+
+
+@dataclass(frozen=True)
+class LogTask:
+    """Some rows of a log, with some columns (stored_tasks.StoredTask)."""
+
+    log: LogRows
+    columns: tuple[str, ...]
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        return self.log.batches(self.log.plan, self.columns)
 
 
 def _completed(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -26,6 +26,8 @@ from ..columns.request import READ_COMMITTED, Request
 from ..protocol.uuids import uuid_to_text
 from .column_types import Times, grown
 from .iceberg import DEFAULT_NAMESPACE, open_catalog
+from .keyed_records import KeyedRecords
+from .keyed_rows import KeyedChanges, KeyedRows
 from .log_rows import LogRows
 from .ownership import check_owner, checked_name, dead_letter_name, table_name
 from .relation_tasks import TASK_BYTES, RelationTask, aligned
@@ -48,7 +50,7 @@ class Relation(ds.Dataset):  # type: ignore[misc]
         self,
         stored: StoredRows,
         dead_letters: StoredRows | None,
-        log: LogRows,
+        log: LogRows | KeyedChanges,
         schema: pa.Schema,
         text_columns: Sequence[str] = (),
     ) -> None:
@@ -122,7 +124,7 @@ class Relation(ds.Dataset):  # type: ignore[misc]
         needed = used_columns(self.schema.names, names, filter) or ["offset"]
         stored = [name for name in needed if name in self._stored.schema.names]
         of_table = self._stored.tasks(partial(chosen, filter, self.schema), stored, task_bytes)
-        of_log = self._log.tasks(pruned(self._log.plan, filter, self.schema), task_bytes)
+        of_log = self._log.tasks(pruned(self._log.plan, filter, self.schema), needed, task_bytes)
         return [
             RelationTask(rows, tuple(names), tuple(needed), self._schema, self._text_columns, filter)
             for rows in (*of_table, *of_log)
@@ -175,6 +177,8 @@ def relation(
 ) -> Relation:
     """All records of a topic, each once: its table up to the offsets of its newest commit, and the log from there on.
 
+    Of a keyed table: its rows with the later changes of the log, a row for each key, as the archiver would leave them.
+
     `bootstrap_servers`, `client`: the cluster, as for `odradek.scan`. `warehouse`, `catalog` or `parquet`: where `odradek
     archive` keeps the table; `namespace` and `table` where it has another name than the default one. `values`, `times`,
     `isolation_level`: those of the archive; a table of raw values has none.
@@ -203,11 +207,18 @@ def relation(
         stored = IcebergRows(opened, place)
         dead_letters = IcebergRows(opened, dead_place) if opened.table_exists(dead_place) else None
     named = ValueSchema(values) if isinstance(values, str) else values
-    make_rows = partial(row_maker, named, topic, keep_value=False, times=Times(times))
+    rules = None if stored.keyed is None else KeyedRecords(stored.keyed, topic)
+    make_rows = partial(row_maker, named, topic, keep_value=False, times=Times(times), rules=rules)
     with Cluster(properties) as cluster:
         plan = _plan(cluster, topic, stored, isolation_level)
-        schema = _schema(cluster, plan, stored, make_rows(schema=stored.schema))
-    return Relation(stored, dead_letters, LogRows(plan, partial(make_rows, schema=schema)), schema)
+        records = _record_schema(cluster, plan, stored, make_rows(schema=stored.records), rules)
+    log = LogRows(plan, partial(make_rows, schema=records))
+    if stored.keyed is None or rules is None:
+        return Relation(stored, dead_letters, log, records)
+    assert isinstance(stored, IcebergRows), "keyed tables are Iceberg tables"
+    changes = KeyedChanges(stored, stored.keyed, log, topic)
+    schema = grown(stored.schema, rules.stored_schema(records))
+    return Relation(KeyedRows(stored, changes), dead_letters, changes, schema)
 
 
 def _plan(cluster: Cluster, topic: str, stored: StoredRows, isolation_level: str) -> Plan:
@@ -227,14 +238,18 @@ def _plan(cluster: Cluster, topic: str, stored: StoredRows, isolation_level: str
     return plan
 
 
-def _schema(cluster: Cluster, plan: Plan, stored: StoredRows, maker: RowMaker) -> pa.Schema:
-    """The columns of the table, with those that records of the log add. Raises ArchiveError for values of another kind."""
+def _record_schema(
+    cluster: Cluster, plan: Plan, stored: StoredRows, maker: RowMaker, rules: KeyedRecords | None
+) -> pa.Schema:
+    """The columns of the table's records, with those that records of the log add. Raises ArchiveError for values of another
+    kind.
+    """
     if isinstance(maker, TypedRows) and maker.is_inferred and "value" not in stored.schema.names:
         found = sample(cluster, plan, skip_unreadable=False)
         if found.rows:
             maker.set_type(inferred_type(found))
-    _check_form(stored, maker.schema)
-    schema = grown(stored.schema, maker.schema)
+    _check_form(stored, maker.schema if rules is None else rules.stored_schema(maker.schema))
+    schema = grown(stored.records, maker.schema)
     has_struct = "value" in schema.names and pa.types.is_struct(schema.field("value").type)
     has_whole_value = VALUE_BYTES in schema.names or VALUE_JSON in schema.names
     if isinstance(maker, TypedRows) and maker.is_inferred and has_struct and not has_whole_value:

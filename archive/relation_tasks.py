@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 from ..columns.dataset_scanner import DatasetScanner
 from ..columns.scan import text_of
 from .conforming import conformed
-from .log_rows import LogRows
 from .stored_tasks import StoredTask
 
 #: Bytes of a task: some seconds of a core.
@@ -28,7 +27,7 @@ class RelationTask:
     `needed`: these columns and those of the filter. `whole`: the types of all columns.
     """
 
-    rows: StoredTask | LogRows
+    rows: StoredTask
     names: tuple[str, ...]
     needed: tuple[str, ...]
     whole: pa.Schema
@@ -41,9 +40,7 @@ class RelationTask:
         for name in self.text_columns:
             if name in self.needed:
                 schema = schema.set(schema.get_field_index(name), pa.field(name, pa.string()))
-        rows = self.rows
-        found = rows.batches(rows.plan, self.needed) if isinstance(rows, LogRows) else rows.batches()
-        batches = (aligned(one, schema, self.whole, self.text_columns) for one in found)
+        batches = (aligned(one, schema, self.whole, self.text_columns) for one in self.rows.batches())
         reader = pa.RecordBatchReader.from_batches(schema, batches)
         yield from DatasetScanner(reader, self.names, self.filter).to_batches()
 

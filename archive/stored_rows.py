@@ -19,19 +19,24 @@ from pyiceberg.table import Table as StoredTable
 from ..admin.table_owner import Owner
 from .data_files import limits_of, range_of
 from .iceberg import arrow_schema, covered_of, owner_of
-from .keyed import keyed_of
+from .keyed import Keyed, keyed_of
+from .keyed_records import record_schema
 from .parquet import ParquetSource
-from .store import ArchiveError, Covered, NoSuchTable
+from .store import Covered, NoSuchTable
 from .stored_tasks import Choose, IcebergTask, ParquetTask, StoredPart, StoredTask
 
 
 class StoredRows(Protocol):
-    """Rows that stay the same while the table grows. `covered`: None before the first commit."""
+    """Rows that stay the same while the table grows. `covered`: None before the first commit. `keyed`: of a table with a row
+    for each key. `records`: the columns of the records that become its rows.
+    """
 
     name: str
     owner: Owner
     covered: Covered | None
     schema: pa.Schema
+    keyed: Keyed | None
+    records: pa.Schema
 
     def batches(self, choose: Choose, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The rows of the chosen files, with these columns in this order. Raises ArchiveError for rows that are gone."""
@@ -51,12 +56,12 @@ class IcebergRows:
         except NoSuchTableError:
             raise NoSuchTable(f"the catalog has no table {self.name}") from None
         self.owner: Owner = owner_of(self._table)
-        if keyed_of(self._table.properties) is not None:
-            raise ArchiveError(
-                f"table {self.name} has a row for each key, and its log one for each record: read the table"
-            )
         self.covered: Covered | None = covered_of(self._table)
         self.schema: pa.Schema = arrow_schema(self._table)
+        self.keyed: Keyed | None = keyed_of(self._table.properties)
+        self.records: pa.Schema = self.schema
+        if self.keyed is not None:
+            self.records = record_schema(self.schema, self.keyed, self._table.properties)
         has_rows = self._table.current_snapshot() is not None
         tasks = self._table.scan().plan_files() if has_rows else ()
         self._tasks: dict[str, FileScanTask] = {one.file.file_path: one for one in tasks}
@@ -64,6 +69,15 @@ class IcebergRows:
             StoredPart(range_of(self._table, one.file), limits_of(self._table, one.file, "timestamp"))
             for one in self._tasks.values()
         ]
+
+    @property
+    def table(self) -> StoredTable:
+        """The table as it was when this was made."""
+        return self._table
+
+    @property
+    def files(self) -> list[FileScanTask]:
+        return list(self._tasks.values())
 
     def batches(self, choose: Choose, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         return self._task(columns, self._chosen(choose)).batches()
@@ -98,6 +112,8 @@ class ParquetRows:
         self.owner: Owner = source.owner
         self.covered: Covered = source.covered
         self.schema: pa.Schema = source.schema
+        self.keyed: Keyed | None = None
+        self.records: pa.Schema = source.schema
         self._files = [(StoredPart(at), file.bytes) for at, file in zip(source.ranges(), source.files, strict=True)]
 
     def batches(self, choose: Choose, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

@@ -63,7 +63,7 @@ def chosen(filter: pc.Expression | None, schema: pa.Schema, parts: Sequence[Stor
 
 
 class StoredTask(Protocol):
-    """Some rows of a table."""
+    """Some rows of a table, or of the log behind it."""
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows. Raises ArchiveError where they are gone."""

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
 from odradek.archive import ArchiveOptions, Archiver
+from odradek.archive.relation import Relation
 from odradek.columns import INFER, ValueSchema
 from odradek.spark.options import InvalidOptions
 from pyspark.errors import PySparkException
@@ -63,7 +64,7 @@ def source(spark: SparkSession, harness: Harness, kind: str, folder: Path, topic
     return spark.read.format("odradek").options(**given | {"splitBytes": str(TASK_BYTES)} | options).load()
 
 
-def related(harness: Harness, kind: str, folder: Path, topic: str, **options: Any) -> odradek.Relation:
+def related(harness: Harness, kind: str, folder: Path, topic: str, **options: Any) -> Relation:
     return odradek.relation(topic, client=harness.client, **{PLACE[kind]: folder}, **options)
 
 
@@ -244,7 +245,7 @@ def test_mistakes_are_named_in_a_line(
     spark: SparkSession, harness: Harness, folders: dict[str, Path], tmp_path: Path
 ) -> None:
     topic, folder = "spark_iceberg", folders["iceberg"]
-    with pytest.raises(PySparkException, match="a relation of format.'odradek'. has no option 'startingoffsets'"):
+    with pytest.raises(PySparkException, match=r"a relation of format\(.odradek.\) has no option .startingoffsets"):
         source(spark, harness, "iceberg", folder, topic, startingOffsets="earliest")
     with pytest.raises(PySparkException, match=r"no table kafka\.elsewhere"):
         source(spark, harness, "iceberg", folder, topic, table="elsewhere")
