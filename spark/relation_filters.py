@@ -36,6 +36,7 @@ def condition_of(filters: Iterable[object], schema: pa.Schema) -> pc.Expression 
 
 
 def _condition(given: object, schema: pa.Schema) -> pc.Expression | None:
+    import pyarrow as pa
     import pyarrow.dataset as ds
 
     attribute: tuple[str, ...] = getattr(given, "attribute", ())
@@ -49,7 +50,7 @@ def _condition(given: object, schema: pa.Schema) -> pc.Expression | None:
         return column.is_null()
     if name == "In" and isinstance(value, Sequence) and 0 < len(value) <= _MOST_VALUES:
         values = [_scalar(one, kind) for one in value]
-        return None if None in values else column.isin(values)
+        return None if any(one is None for one in values) else column.isin(pa.array(values, kind))
     scalar = None if value is None else _scalar(value, kind)
     if scalar is None:
         return None
