@@ -25,11 +25,14 @@ the tables of `open_table`. `Replay` is what `odradek replay` runs.
 | `spark_tasks.py` | the turns as jobs of PySpark: tasks write files, the driver commits |
 | `parquet.py` | plain Parquet: the manifest is the commit |
 | `relation.py` | a table and its log as one; `stored_rows.py`, `log_rows.py`: its parts |
+| `relation_tasks.py`, `stored_tasks.py` | tasks that read a relation, or a table, side by side |
 | `replay.py` | a table back into a topic, with its progress in the transactions |
+| `stored_layout.py` | the key and the partitions of a table that exists |
 | `table_status.py` | tables as they are, and their maintenance by a command |
 | `table_process.py` | the process of a broker that keeps the tables of topics with odradek.table.enable=true |
 | `followed_topic.py`, `followed_status.py` | the configs of such a topic; states and lag of such tables |
-| `command.py`, `table_command.py`, `replay_command.py` | the commands; `table_options.py`: their options |
+| `command.py`, `table_command.py`, `replay_command.py` | the commands |
+| `table_options.py`, `value_options.py` | their options |
 
 Exactly once rests on one rule: the offsets that a table covers are in the same commit as its rows, and a process begins from
 the offsets of the table. Offsets in groups are for people and their tools.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,7 +19,6 @@ from ..cli.records.record_options import Isolation, MessageName, SchemaRegistry,
 from ..cli.stop_signals import stop_on_signals
 from ..client.properties import pairs
 from ..client.user_errors import Misused, UserError
-from ..columns import INFER, ValueSchema
 from ..extras import install_command
 from .archiver import Archiver
 from .column_types import Times
@@ -34,6 +32,7 @@ from .parquet import ParquetTable
 from .store import ArchiveError, PartitionBy, Table
 from .table_options import Catalog, KeepSnapshots, Namespace, Parquet, Warehouse, chosen_catalog, explained
 from .topic_archive import FRESHNESS_S, Archived, ArchiveOptions, TopicArchive
+from .value_options import Form, SkipUnreadable, TimesForm, ValueFormat, chosen_values
 
 app = new_app("Keep topics as tables: Apache Iceberg or plain Parquet.")
 
@@ -41,10 +40,6 @@ _LEAST_FRESHNESS_S = 0.1
 
 KeepValue = Annotated[
     bool, typer.Option("--keep-value", help="the bytes of values beside typed columns, for `odradek replay`")
-]
-TimesForm = Annotated[
-    Times,
-    typer.Option("--times", help="times of nanoseconds and times of day: cut and `time`, or as numbers"),
 ]
 TableNames = Annotated[
     list[str] | None,
@@ -64,10 +59,6 @@ Partitions = Annotated[
 Freshness = Annotated[
     float, typer.Option("--freshness", metavar="SECONDS", help="a record is in the table after this time")
 ]
-SkipUnreadable = Annotated[
-    bool,
-    typer.Option("--skip-unreadable", help="continue after damaged and deleted records, with a dead-letter record"),
-]
 Rebuild = Annotated[
     bool, typer.Option("--rebuild", help="make existing tables anew from the log, with the types that values have now")
 ]
@@ -81,16 +72,6 @@ SparkMaster = Annotated[
     str | None,
     typer.Option("--spark", metavar="MASTER", help="read and write in tasks of Spark: local[4], sc://host, `default`"),
 ]
-
-
-class Form(StrEnum):
-    raw = "raw"
-    json = "json"
-    avro = "avro"
-    protobuf = "protobuf"
-
-
-ValueFormat = Annotated[Form, typer.Option("--value-format", help="bytes or typed columns")]
 
 
 @app.command()
@@ -133,11 +114,8 @@ def archive(
         raise Misused("--commit-group takes the name of a group, or none")
     if freshness < _LEAST_FRESHNESS_S:
         raise Misused(f"--freshness must be at least {_LEAST_FRESHNESS_S:g} seconds")
-    values = None
-    if value_format is not Form.raw:
-        values = ValueSchema.of_options(connection, value_format.value, _place(value_schema), schema_registry, message)
     options = ArchiveOptions(
-        values=values,
+        values=chosen_values(connection, value_format, value_schema, schema_registry, message),
         keep_value=keep_value,
         freshness_s=freshness,
         isolation_level=isolation_level.value,
@@ -149,7 +127,7 @@ def archive(
     )
     names = _names(topics, table)
     with explained():
-        opened = _opener(
+        opened = opener(
             chosen_catalog(warehouse, catalog, parquet), warehouse, parquet, namespace, names,
             keyed or partition_unit(partition_by), Maintenance(snapshots_s=keep_snapshots),
         )  # fmt: skip
@@ -163,7 +141,7 @@ def archive(
                 archiver.run(once=once)
             finally:
                 if archiver.archived:  # no topic had a turn where the login is rejected
-                    _show(output, archiver.archived)
+                    show_archived(output, archiver.archived)
             archiver.raise_first()
 
 
@@ -175,11 +153,6 @@ def _check_keyed(keyed: Keyed | None, value_format: Form, *, is_iceberg_here: bo
         raise Misused("--envelope needs --value-format")
 
 
-def _place(schema: Path | None) -> Path | None:
-    """A file's place, whatever folder is current later; INFER is no file."""
-    return schema if schema is None or str(schema) == INFER else schema.absolute()
-
-
 def _names(topics: list[str], given: list[str] | None) -> Mapping[str, str]:
     """The tables of topics. Raises Misused."""
     only = given[0] if given is not None and len(given) == len(topics) == 1 and "=" not in given[0] else None
@@ -189,7 +162,8 @@ def _names(topics: list[str], given: list[str] | None) -> Mapping[str, str]:
         raise Misused(str(error)) from None
 
 
-def _show(output: Output, archived: list[Archived]) -> None:
+def show_archived(output: Output, archived: list[Archived]) -> None:
+    """Shows the counts of topics, and their states."""
     found = [
         {"topic": one.topic, "rows": one.rows, "dead_letter_records": one.dead_letter_records, "commits": one.commits}
         | {"state": one.state, "error": None if one.error is None else str(one.error)}
@@ -220,7 +194,7 @@ def _warn(topic: str, error: Exception) -> None:
     warn(f"topic {topic}: {error}")
 
 
-def _opener(
+def opener(
     catalog: Any,
     warehouse: Path | None,
     parquet: Path | None,
@@ -229,6 +203,7 @@ def _opener(
     layout: PartitionBy | Keyed,
     maintenance: Maintenance,
 ) -> Callable[[Owner], Table]:
+    """Opens the tables of topics. `names`: topic -> table. `catalog`: None for those of the folder `parquet`."""
     if isinstance(layout, Keyed):
         return lambda owner: KeyedTable(
             catalog, owner, layout, namespace=namespace, name=names[owner.topic], maintenance=maintenance,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,25 +16,17 @@ from pyiceberg.manifest import DataFile
 from pyiceberg.table import FileScanTask
 from pyiceberg.table import Table as StoredTable
 
-from .changes import Changes, Mask, Numbers, StoredVersions, Versions
+from .applied_changes import AppliedChanges
+from .changes import Changes, Numbers
 from .conforming import fitted_rows
 from .data_files import FileWriter, delete_files, rows_of_files
 from .iceberg import arrow_schema
 from .key_columns import sorted_rows
-from .key_index import KeyIndex, KeyRange, SortedKeys
+from .key_index import KeyIndex, KeyRange
 from .keyed import Keyed
 from .store import TARGET_FILE_BYTES
 
 _NO_FILE = -1
-
-
-class _Hit(NamedTuple):
-    """Rows of a file whose keys have changes. `rows`: their places in the file. `keys`: the numbers of their keys."""
-
-    task: FileScanTask
-    range: KeyRange
-    rows: Numbers
-    keys: Numbers
 
 
 class KeyedFiles:
@@ -57,43 +48,23 @@ class KeyedFiles:
         """Takes the last change of each key into the files. `table`: as it will be after the commit."""
         if not len(changes):
             return
-        key_of, keys = changes.numbered_keys()
-        by_key = SortedKeys(changes, keys, key_of, self._keyed.key)
-        stored, hits = StoredVersions(len(keys)), list[_Hit]()
-        for task in self._live.values():
-            range_ = KeyRange.of(table, task, self._keyed.key)
-            within = by_key.within(range_)
-            if len(within):
-                of_file = self._index.of_file(table, task)
-                rows, found = of_file.places_of(keys.take(pa.array(within)))
-                stored.set(within[found], of_file.versions.take(rows))
-                hits.append(_Hit(task, range_, rows, within[found]))
-        winners, newest = stored.winners(Versions.of(changes.rows), key_of)
-        is_changed = np.zeros(len(keys), bool)
-        is_changed[key_of[winners]] = True
-        hits = [one for one in hits if is_changed[one.keys].any()]
-        file_of = np.full(len(keys), _NO_FILE, np.int64)
-        for number, hit in enumerate(hits):
+        applied = AppliedChanges.of(changes, self._live.values(), table, self._index, self._keyed.key)
+        file_of = np.full(len(applied.keys), _NO_FILE, np.int64)
+        for number, hit in enumerate(applied.hits):
             file_of[hit.keys] = number
-        for number, hit in enumerate(hits):
-            within = by_key.within(hit.range)
+        for number, hit in enumerate(applied.hits):
+            within = applied.by_key.within(hit.range)
             file_of[within] = np.where(file_of[within] == _NO_FILE, number, file_of[within])
-        upserts = np.sort(winners[~changes.is_delete[winners]])
-        rows_now = changes.with_newest(newest).take(upserts).rows
-        self._rewrite(hits, is_changed, rows_now, file_of[key_of[upserts]], table, writer)
+        self._rewrite(applied, file_of[applied.row_keys], table, writer)
 
-    def _rewrite(
-        self,
-        hits: list[_Hit],
-        is_changed: Mask,
-        rows: pa.Table,
-        file_of: Numbers,
-        table: StoredTable,
-        writer: FileWriter,
-    ) -> None:
-        """Writes the rows that are left of files, and new rows; neighbours that are small become one file."""
+    def _rewrite(self, applied: AppliedChanges, file_of: Numbers, table: StoredTable, writer: FileWriter) -> None:
+        """Writes the rows that are left of files, and new rows; neighbours that are small become one file.
+
+        `file_of`: of each new row, the number of the hit whose file has it.
+        """
+        hits = applied.hits
         schema = arrow_schema(table)
-        rows = fitted_rows(rows, schema)
+        rows = fitted_rows(applied.rows, schema)
         parts: list[pa.Table] = []
         in_order = sorted(range(len(hits)), key=lambda number: _order_of(hits[number].range))
         for number in (*in_order, _NO_FILE):
@@ -101,7 +72,7 @@ class KeyedFiles:
                 hit = hits[number]
                 before = rows_of_files(table, [hit.task])
                 is_kept = np.ones(before.num_rows, bool)
-                is_kept[hit.rows[is_changed[hit.keys]]] = False
+                is_kept[hit.rows[applied.is_changed[hit.keys]]] = False
                 parts.append(fitted_rows(before.filter(pa.array(is_kept)), schema))
             parts.append(rows.filter(pa.array(file_of == number)))
             if number == _NO_FILE or sum(one.nbytes for one in parts) >= self._target_bytes:

@@ -6,6 +6,9 @@ have their kind.
 
 from __future__ import annotations
 
+import base64
+from collections.abc import Mapping
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,8 +19,19 @@ from .key_columns import VALUE, column_type
 from .keyed import Envelope, Keyed
 from .store import ArchiveError
 
+#: The property with the columns of the records of a table whose values are change events.
+RECORDS = "odradek.record-schema"
+
 _NO_KEY = "the key ({}) is null"
 _NO_COLUMNS = "a record without a value has no columns of the key ({}): the row of its key, if any, stays"
+
+
+def record_schema(stored: pa.Schema, keyed: Keyed, properties: Mapping[str, str]) -> pa.Schema:
+    """The columns of the records of a keyed table; for change events with the event as the value."""
+    text = properties.get(RECORDS)
+    if keyed.envelope is not Envelope.none and text is not None:
+        return pa.ipc.read_schema(pa.BufferReader(base64.b64decode(text)))
+    return pa.schema([one for one in stored if one.name != NEWEST.name])
 
 
 class KeyedRecords:

@@ -19,19 +19,17 @@ from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table as StoredTable
 
 from ..admin.table_owner import Owner
-from .changes import NEWEST, Changes, last_of
+from .changes import Changes, last_of
 from .data_files import commit_replacement
 from .iceberg import DEFAULT_NAMESPACE, OFFSETS, IcebergTable, arrow_schema, covered_of
 from .key_columns import VALUE, column_type
 from .key_index import KeyIndex
 from .keyed import KEYED, Envelope, Keyed
 from .keyed_files import KeyedFiles
-from .keyed_records import KeyedRecords
+from .keyed_records import RECORDS, KeyedRecords, record_schema
 from .maintenance import Maintenance
 from .store import ArchiveError, Covered, PartitionBy, TableChanged
 
-#: The property with the columns of the records of a table whose values are change events.
-RECORDS = "odradek.record-schema"
 #: Changes in memory, in bytes of Arrow: more go into files.
 _MOST_PENDING_BYTES = 256 << 20
 
@@ -76,10 +74,7 @@ class KeyedTable(IcebergTable):
         stored = super().schema
         if stored is None:
             return None
-        text = self._staged.properties.get(RECORDS)
-        if self._keyed.envelope is not Envelope.none and text is not None:
-            return pa.ipc.read_schema(pa.BufferReader(base64.b64decode(text)))
-        return pa.schema([one for one in stored if one.name != NEWEST.name])
+        return record_schema(stored, self._keyed, self._staged.properties)
 
     def evolve(self, schema: pa.Schema) -> None:
         stored = self._records.stored_schema(schema)

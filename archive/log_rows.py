@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from ..columns import SCHEMA, Plan
+from ..columns.cluster import Cluster
+from ..columns.divided_splits import sized
 from ..columns.scan import Scan
 from ..columns.split_reader import ReadOptions
 from .rows import RowMaker, TypedRows
+from .stored_tasks import StoredTask
 
 #: Columns of a scan that decide about a row, whatever columns of the table are wanted.
 _ALWAYS = ("partition", "offset", "timestamp", "timestamp_type")
 
 
 class LogRows:
-    """Rows of a plan. Each reading has a maker of rows of its own, since readings may run side by side."""
+    """Rows of a plan. Each reading has a maker of rows of its own, since readings may run side by side.
+
+    Plain data where `make_rows` is: any process that reaches the brokers reads them.
+    """
 
     def __init__(self, plan: Plan, make_rows: Callable[[], RowMaker]) -> None:
         self.plan = plan
@@ -33,6 +40,21 @@ class LogRows:
             maker.prepare(whole)
             yield maker.rows(whole).rows
 
+    def tasks(self, plan: Plan, columns: Sequence[str], task_bytes: int) -> Sequence[StoredTask]:
+        """The rows of a part of the plan as tasks, each of about so many bytes of the log. Raises ClusterError."""
+        client = next((one.client for one in plan.splits if one.client is not None), None)
+        if client is None:
+            return []
+        with Cluster(client) as cluster:
+            sizes = cluster.sizes(cluster.described([plan.topic]))
+        return [
+            LogTask(
+                LogRows(replace(plan, partitions=(replace(one, splits=(split,)),)), self._make_rows), tuple(columns)
+            )
+            for one in plan.partitions
+            for split in sized(one, sizes.get((one.topic, one.partition), 0), task_bytes)
+        ]
+
     def dead_letter_records(self) -> Iterator[pa.RecordBatch]:
         """The records of the plan that are no rows, with the reasons (DEAD_LETTER_SCHEMA)."""
         maker = self._make_rows()
@@ -41,6 +63,17 @@ class LogRows:
             found = maker.rows(batch).dead_letter_records
             if found.num_rows:
                 yield found
+
+
+@dataclass(frozen=True)
+class LogTask:
+    """Some rows of a log, with some columns (stored_tasks.StoredTask)."""
+
+    log: LogRows
+    columns: tuple[str, ...]
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        return self.log.batches(self.log.plan, self.columns)
 
 
 def _completed(batch: pa.RecordBatch) -> pa.RecordBatch:

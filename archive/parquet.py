@@ -260,18 +260,25 @@ class ParquetTable:
 
     # ---- maintenance
 
-    def maintain(self) -> None:
-        """Merges small files. A reader that has listed the old ones may find them gone."""
+    def maintain(self, most_bytes: int | None = None) -> None:
+        """Merges small files. A reader that has listed the old ones may find them gone.
+
+        `most_bytes`: of files that are merged, and more only for a single merge; None merges all that is due.
+        """
         if self._manifest is None or self._staged or self._staged_dead:
             return
-        manifest = self._manifest
+        manifest, total, is_first = self._manifest, 0, True
         for place, files, schema in (
             (_DATA, manifest.files, manifest.schema),
             (_DEAD_LETTERS, manifest.dead_letter_files, DEAD_LETTER_SCHEMA),
         ):
             sized = ((Path(one.path).parent, one.bytes, one) for one in list(files))
             for group in groups_to_merge(sized, self._target_file_bytes):
+                total += sum(one.bytes for one in group)
+                if most_bytes is not None and not is_first and total > most_bytes:
+                    return
                 self._merge(place, group, schema)
+                is_first = False
 
     def _merge(self, place: str, group: list[_File], schema: pa.Schema) -> None:
         assert self._manifest is not None
@@ -319,6 +326,14 @@ class ParquetSource:
     @property
     def files(self) -> list[_File]:
         return list(self._files)
+
+    @property
+    def partition_by(self) -> PartitionBy:
+        """The unit of the newest file's folder; that of a new table where there is no file."""
+        if not self._files:
+            return PartitionBy.day
+        _, found, unit = Path(self._files[-1].path).parts[1].partition("timestamp_")
+        return PartitionBy(unit.partition("=")[0]) if found else PartitionBy.none
 
     def ranges(self) -> list[FileRange]:
         return [FileRange(one.path, one.partitions, one.offsets, one.rows) for one in self._files]

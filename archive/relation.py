@@ -20,20 +20,22 @@ from ..admin.table_owner import Owner
 from ..columns import Plan, ValueSchema
 from ..columns.cluster import Cluster
 from ..columns.cluster_plan import check_right_to_read, plan_topic
-from ..columns.dataset import possible, pruned, used_columns
+from ..columns.dataset import pruned, used_columns
 from ..columns.dataset_scanner import DatasetScanner
 from ..columns.request import READ_COMMITTED, Request
-from ..columns.scan import text_of
 from ..protocol.uuids import uuid_to_text
 from .column_types import Times, grown
-from .conforming import conformed
 from .iceberg import DEFAULT_NAMESPACE, open_catalog
+from .keyed_records import KeyedRecords
+from .keyed_rows import KeyedChanges, KeyedRows
 from .log_rows import LogRows
 from .ownership import check_owner, checked_name, dead_letter_name, table_name
+from .relation_tasks import TASK_BYTES, RelationTask, aligned
 from .rows import DEAD_LETTER_SCHEMA, VALUE_BYTES, VALUE_JSON, RowMaker, TypedRows, form_of, inferred_type, row_maker
 from .sampling import sample
 from .store import ArchiveError
-from .stored_rows import IcebergRows, ParquetRows, StoredPart, StoredRows
+from .stored_rows import IcebergRows, ParquetRows, StoredRows
+from .stored_tasks import chosen
 from .topic_archive import check_same_log
 
 
@@ -48,7 +50,7 @@ class Relation(ds.Dataset):  # type: ignore[misc]
         self,
         stored: StoredRows,
         dead_letters: StoredRows | None,
-        log: LogRows,
+        log: LogRows | KeyedChanges,
         schema: pa.Schema,
         text_columns: Sequence[str] = (),
     ) -> None:
@@ -101,20 +103,32 @@ class Relation(ds.Dataset):  # type: ignore[misc]
     def _rows(self, schema: pa.Schema, filter: pc.Expression | None) -> Iterator[pa.RecordBatch]:
         plan = pruned(self._log.plan, filter, self.schema)
         stored = [name for name in schema.names if name in self._stored.schema.names]
-        for batch in self._stored.batches(partial(self._chosen, filter), stored):
+        for batch in self._stored.batches(partial(chosen, filter, self.schema), stored):
             yield self._aligned(batch, schema)
         if plan.splits:
             for batch in self._log.batches(plan, schema.names):
                 yield self._aligned(batch, schema)
 
-    def _chosen(self, filter: pc.Expression | None, parts: Sequence[StoredPart]) -> Sequence[StoredPart]:
-        if filter is None:
-            return parts
-        kept = possible([one.guarantee() for one in parts], filter, self.schema)
-        return [one for number, one in enumerate(parts) if number in kept]
-
     def _aligned(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         return aligned(batch, schema, self._schema, self._text_columns)
+
+    def tasks(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: pc.Expression | None = None,
+        *,
+        task_bytes: int = TASK_BYTES,
+    ) -> list[RelationTask]:
+        """The same rows as tasks that other processes run, each of about so many bytes. Raises ClusterError."""
+        names = self.schema.names if columns is None else list(columns)
+        needed = used_columns(self.schema.names, names, filter) or ["offset"]
+        stored = [name for name in needed if name in self._stored.schema.names]
+        of_table = self._stored.tasks(partial(chosen, filter, self.schema), stored, task_bytes)
+        of_log = self._log.tasks(pruned(self._log.plan, filter, self.schema), needed, task_bytes)
+        return [
+            RelationTask(rows, tuple(names), tuple(needed), self._schema, self._text_columns, filter)
+            for rows in (*of_table, *of_log)
+        ]
 
     def to_table(
         self, columns: Sequence[str] | None = None, filter: pc.Expression | None = None, **options: object
@@ -141,23 +155,6 @@ class Relation(ds.Dataset):  # type: ignore[misc]
         return pa.Table.from_batches(batches, DEAD_LETTER_SCHEMA)
 
 
-def aligned(
-    batch: pa.RecordBatch, schema: pa.Schema, whole: pa.Schema, text_columns: Sequence[str] = ()
-) -> pa.RecordBatch:
-    """A batch with the columns of a schema: null where it lacks one, and of the types of `whole`, then text where wanted."""
-    columns = []
-    for field in schema:
-        kind = whole.field(field.name).type
-        number = batch.schema.get_field_index(field.name)
-        column = pa.nulls(batch.num_rows, kind) if number < 0 else batch.column(number)
-        if column.type != kind:
-            fitted = conformed(column, kind)
-            assert not fitted.bad, "a column of a table grows"
-            column = fitted.values
-        columns.append(text_of(column) if field.name in text_columns else column)
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
 def _below(batch: pa.RecordBatch, offsets: Mapping[int, int]) -> pa.RecordBatch:
     """The rows that a table with these offsets covers: dead-letter records are committed before the rows."""
     ends = pa.array([offsets.get(one, 0) for one in batch.column("partition").to_pylist()], pa.int64())
@@ -179,6 +176,8 @@ def relation(
     isolation_level: str = READ_COMMITTED,
 ) -> Relation:
     """All records of a topic, each once: its table up to the offsets of its newest commit, and the log from there on.
+
+    Of a keyed table: its rows with the later changes of the log, a row for each key, as the archiver would leave them.
 
     `bootstrap_servers`, `client`: the cluster, as for `odradek.scan`. `warehouse`, `catalog` or `parquet`: where `odradek
     archive` keeps the table; `namespace` and `table` where it has another name than the default one. `values`, `times`,
@@ -208,11 +207,18 @@ def relation(
         stored = IcebergRows(opened, place)
         dead_letters = IcebergRows(opened, dead_place) if opened.table_exists(dead_place) else None
     named = ValueSchema(values) if isinstance(values, str) else values
-    make_rows = partial(row_maker, named, topic, keep_value=False, times=Times(times))
+    rules = None if stored.keyed is None else KeyedRecords(stored.keyed, topic)
+    make_rows = partial(row_maker, named, topic, keep_value=False, times=Times(times), rules=rules)
     with Cluster(properties) as cluster:
         plan = _plan(cluster, topic, stored, isolation_level)
-        schema = _schema(cluster, plan, stored, make_rows(schema=stored.schema))
-    return Relation(stored, dead_letters, LogRows(plan, partial(make_rows, schema=schema)), schema)
+        records = _record_schema(cluster, plan, stored, make_rows(schema=stored.records), rules)
+    log = LogRows(plan, partial(make_rows, schema=records))
+    if stored.keyed is None or rules is None:
+        return Relation(stored, dead_letters, log, records)
+    assert isinstance(stored, IcebergRows), "keyed tables are Iceberg tables"
+    changes = KeyedChanges(stored, stored.keyed, log, topic)
+    schema = grown(stored.schema, rules.stored_schema(records))
+    return Relation(KeyedRows(stored, changes), dead_letters, changes, schema)
 
 
 def _plan(cluster: Cluster, topic: str, stored: StoredRows, isolation_level: str) -> Plan:
@@ -232,14 +238,18 @@ def _plan(cluster: Cluster, topic: str, stored: StoredRows, isolation_level: str
     return plan
 
 
-def _schema(cluster: Cluster, plan: Plan, stored: StoredRows, maker: RowMaker) -> pa.Schema:
-    """The columns of the table, with those that records of the log add. Raises ArchiveError for values of another kind."""
+def _record_schema(
+    cluster: Cluster, plan: Plan, stored: StoredRows, maker: RowMaker, rules: KeyedRecords | None
+) -> pa.Schema:
+    """The columns of the table's records, with those that records of the log add. Raises ArchiveError for values of another
+    kind.
+    """
     if isinstance(maker, TypedRows) and maker.is_inferred and "value" not in stored.schema.names:
         found = sample(cluster, plan, skip_unreadable=False)
         if found.rows:
             maker.set_type(inferred_type(found))
-    _check_form(stored, maker.schema)
-    schema = grown(stored.schema, maker.schema)
+    _check_form(stored, maker.schema if rules is None else rules.stored_schema(maker.schema))
+    schema = grown(stored.records, maker.schema)
     has_struct = "value" in schema.names and pa.types.is_struct(schema.field("value").type)
     has_whole_value = VALUE_BYTES in schema.names or VALUE_JSON in schema.names
     if isinstance(maker, TypedRows) and maker.is_inferred and has_struct and not has_whole_value:

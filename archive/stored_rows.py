@@ -6,66 +6,43 @@ it expires, and the files of a manifest are opened before the first row of a rea
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Protocol
+from typing import Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.dataset as ds
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchTableError
-from pyiceberg.expressions import AlwaysTrue
-from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.table import FileScanTask
 from pyiceberg.table import Table as StoredTable
 
 from ..admin.table_owner import Owner
 from .data_files import limits_of, range_of
 from .iceberg import arrow_schema, covered_of, owner_of
-from .keyed import keyed_of
+from .keyed import Keyed, keyed_of
+from .keyed_records import record_schema
 from .parquet import ParquetSource
-from .store import ArchiveError, Covered, FileRange, NoSuchTable
-
-#: A manifest whose files are merged while they are opened is read again so many times.
-_MOST_LOOKS = 10
-
-
-@dataclass(frozen=True)
-class StoredPart:
-    """A file: where its records lie, and between which timestamps, in µs and inclusive; None where that is not known."""
-
-    range: FileRange
-    timestamps: tuple[int, int] | None = None
-
-    def guarantee(self) -> pc.Expression:
-        """A condition that each row of the file passes."""
-        partition, offset, timestamp = ds.field("partition"), ds.field("offset"), ds.field("timestamp")
-        (first, last), (low, high) = self.range.partitions, self.range.offsets
-        found = (partition >= pa.scalar(first, pa.int32())) & (partition <= pa.scalar(last, pa.int32()))
-        found &= (offset >= low) & (offset <= high)
-        if self.timestamps is not None:
-            earliest, latest = (pa.scalar(one, pa.timestamp("us", tz="UTC")) for one in self.timestamps)
-            found &= ((timestamp >= earliest) & (timestamp <= latest)) | timestamp.is_null()
-        return found
-
-
-#: Chooses the files of a reading from all of them.
-Choose = Callable[[Sequence[StoredPart]], Sequence[StoredPart]]
+from .store import Covered, NoSuchTable
+from .stored_tasks import Choose, IcebergTask, ParquetTask, StoredPart, StoredTask
 
 
 class StoredRows(Protocol):
-    """Rows that stay the same while the table grows. `covered`: None before the first commit."""
+    """Rows that stay the same while the table grows. `covered`: None before the first commit. `keyed`: of a table with a row
+    for each key. `records`: the columns of the records that become its rows.
+    """
 
     name: str
     owner: Owner
     covered: Covered | None
     schema: pa.Schema
+    keyed: Keyed | None
+    records: pa.Schema
 
     def batches(self, choose: Choose, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The rows of the chosen files, with these columns in this order. Raises ArchiveError for rows that are gone."""
+
+    def tasks(self, choose: Choose, columns: Sequence[str], task_bytes: int) -> Sequence[StoredTask]:
+        """The same rows as tasks, each of about so many bytes of files."""
 
 
 class IcebergRows:
@@ -79,12 +56,12 @@ class IcebergRows:
         except NoSuchTableError:
             raise NoSuchTable(f"the catalog has no table {self.name}") from None
         self.owner: Owner = owner_of(self._table)
-        if keyed_of(self._table.properties) is not None:
-            raise ArchiveError(
-                f"table {self.name} has a row for each key, and its log one for each record: read the table"
-            )
         self.covered: Covered | None = covered_of(self._table)
         self.schema: pa.Schema = arrow_schema(self._table)
+        self.keyed: Keyed | None = keyed_of(self._table.properties)
+        self.records: pa.Schema = self.schema
+        if self.keyed is not None:
+            self.records = record_schema(self.schema, self.keyed, self._table.properties)
         has_rows = self._table.current_snapshot() is not None
         tasks = self._table.scan().plan_files() if has_rows else ()
         self._tasks: dict[str, FileScanTask] = {one.file.file_path: one for one in tasks}
@@ -93,19 +70,35 @@ class IcebergRows:
             for one in self._tasks.values()
         ]
 
+    @property
+    def table(self) -> StoredTable:
+        """The table as it was when this was made."""
+        return self._table
+
+    @property
+    def files(self) -> list[FileScanTask]:
+        return list(self._tasks.values())
+
     def batches(self, choose: Choose, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        # A projection of no columns loses the number of rows.
-        schema = self._table.schema().select(*(columns or ["offset"]))
-        scan = ArrowScan(self._table.metadata, self._table.io, schema, AlwaysTrue())
-        for part in choose(self._parts):
-            # One file a call: the library reads all files of a call into memory.
-            try:
-                for batch in scan.to_record_batches([self._tasks[part.range.path]]):
-                    yield batch.select(list(columns))
-            except FileNotFoundError:
-                raise ArchiveError(
-                    f"table {self.name}: the snapshot that this relation reads has expired: make the relation again"
-                ) from None
+        return self._task(columns, self._chosen(choose)).batches()
+
+    def tasks(self, choose: Choose, columns: Sequence[str], task_bytes: int) -> Sequence[StoredTask]:
+        groups: list[list[FileScanTask]] = []
+        filled = task_bytes
+        for one in self._chosen(choose):
+            size = one.file.file_size_in_bytes
+            if filled + size > task_bytes:
+                groups.append([])
+                filled = 0
+            groups[-1].append(one)
+            filled += size
+        return [self._task(columns, one) for one in groups]
+
+    def _chosen(self, choose: Choose) -> list[FileScanTask]:
+        return [self._tasks[part.range.path] for part in choose(self._parts)]
+
+    def _task(self, columns: Sequence[str], files: Sequence[FileScanTask]) -> IcebergTask:
+        return IcebergTask.of(self.name, self._table, columns, files)
 
 
 class ParquetRows:
@@ -113,41 +106,50 @@ class ParquetRows:
 
     def __init__(self, folder: Path, *, dead_letters: bool = False) -> None:
         """Raises NoSuchTable where the folder has no manifest."""
-        self._folder, self._has_dead_letters = folder, dead_letters
-        source = self._source()
+        self._folder, self._has_dead_letters = folder.absolute(), dead_letters
+        source = ParquetSource(folder, dead_letters=dead_letters)
         self.name: str = source.name
         self.owner: Owner = source.owner
-        self.covered: Covered | None = source.covered
+        self.covered: Covered = source.covered
         self.schema: pa.Schema = source.schema
-
-    def _source(self) -> ParquetSource:
-        return ParquetSource(self._folder, dead_letters=self._has_dead_letters)
+        self.keyed: Keyed | None = None
+        self.records: pa.Schema = source.schema
+        self._files = [(StoredPart(at), file.bytes) for at, file in zip(source.ranges(), source.files, strict=True)]
 
     def batches(self, choose: Choose, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        assert self.covered is not None
-        within = _below(self.covered.offsets)
-        with contextlib.ExitStack() as stack:
-            for file in self._opened(stack, choose):
-                fragment = ds.ParquetFileFormat().make_fragment(file)
-                yield from fragment.to_batches(schema=self.schema, columns=list(columns), filter=within)
+        ranges = {partition: (0, end) for partition, end in self.covered.offsets.items()}
+        return self._task(choose, columns, ranges).batches()
 
-    def _opened(self, stack: contextlib.ExitStack, choose: Choose) -> list[IO[bytes]]:
-        """The files, all open: what a merge deletes from now on stays readable."""
-        for _ in range(_MOST_LOOKS):
-            source = self._source()
-            if self.covered is not None and self.covered.has_more_than(source.covered):
-                break
-            parts = choose([StoredPart(one) for one in source.ranges()])
-            with contextlib.suppress(FileNotFoundError), contextlib.ExitStack() as opened:
-                files = [opened.enter_context(source.open(one.range)) for one in parts]
-                stack.push(opened.pop_all())
-                return files
-        raise ArchiveError(f"{self.name}: files of the relation are gone: make the relation again")
+    def tasks(self, choose: Choose, columns: Sequence[str], task_bytes: int) -> Sequence[StoredTask]:
+        left = choose([one for one, _ in self._files])
+        paths = {one.range.path for one in left}
+        count = -(-sum(size for one, size in self._files if one.range.path in paths) // task_bytes)
+        ranges = self._ranges(left)
+        made = [
+            {
+                partition: (_cut(*pair, number, count), _cut(*pair, number + 1, count))
+                for partition, pair in ranges.items()
+            }
+            for number in range(count)
+        ]
+        return [self._task(choose, columns, one) for one in made]
+
+    def _ranges(self, parts: Sequence[StoredPart]) -> dict[int, tuple[int, int]]:
+        """Partition -> the offsets that the files may have of it."""
+        found: dict[int, tuple[int, int]] = {}
+        for partition, end in self.covered.offsets.items():
+            places = [one.range for one in parts if one.range.reaches(partition, 0)]
+            if places:
+                first, last = min(one.offsets[0] for one in places), max(one.offsets[1] for one in places)
+                found[partition] = first, max(min(last + 1, end), first)
+        return found
+
+    def _task(self, choose: Choose, columns: Sequence[str], ranges: dict[int, tuple[int, int]]) -> ParquetTask:
+        return ParquetTask(
+            self._folder, self._has_dead_letters, self.covered, self.schema, tuple(columns), ranges, choose
+        )
 
 
-def _below(offsets: Mapping[int, int]) -> pc.Expression:
-    """A condition for rows below the offset of their partition."""
-    found = pc.scalar(False)
-    for partition, offset in offsets.items():
-        found |= (ds.field("partition") == pa.scalar(partition, pa.int32())) & (ds.field("offset") < offset)
-    return found
+def _cut(first: int, end: int, number: int, count: int) -> int:
+    """The first offset of a task, of so many tasks with equal numbers of offsets."""
+    return first + (end - first) * number // count

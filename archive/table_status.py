@@ -113,14 +113,17 @@ def progress_of_parquet(folder: Path) -> TableProgress:
     return TableProgress(str(folder), source.owner, _offsets(source.covered), changed_ms if source.covered else None)
 
 
-def maintain_iceberg(table: StoredTable, maintenance: Maintenance) -> Maintained:
-    """Does all that is due. Raises ArchiveError where another program changes the table meanwhile."""
+def maintain_iceberg(table: StoredTable, maintenance: Maintenance, most_bytes: int | None = None) -> Maintained:
+    """Does all that is due. `most_bytes`: of files to merge, and more only for a single merge.
+
+    Raises ArchiveError where another program changes the table meanwhile.
+    """
     done = Maintained(".".join(table.name()))
     covered = covered_of(table)
     properties = {} if covered is None else {OFFSETS: covered.text()}
     steps: list[tuple[str, Callable[[], int]]] = [
         ("deleted_rows", lambda: maintenance.delete_old_rows(table, properties)),
-        ("merged_files", lambda: maintenance.merge(table, properties)),
+        ("merged_files", lambda: maintenance.merge(table, properties, most_bytes)),
         ("expired_snapshots", lambda: maintenance.expire(table)),
         ("deleted_files", lambda: maintenance.remove_orphans(table)),
     ]
@@ -151,12 +154,12 @@ def status_of_parquet(folder: Path) -> TableStatus:
     )  # fmt: skip
 
 
-def maintain_parquet(folder: Path) -> Maintained:
-    """Raises ArchiveError where another process writes the folder."""
+def maintain_parquet(folder: Path, most_bytes: int | None = None) -> Maintained:
+    """As `maintain_iceberg`. Raises ArchiveError where another process writes the folder."""
     before = ParquetSource(folder)
     table = ParquetTable(folder.parent, before.owner, name=folder.name)
     try:
-        table.maintain()
+        table.maintain(most_bytes)
     finally:
         table.close()
     kept = {one.path for one in ParquetSource(folder).files}

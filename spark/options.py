@@ -10,7 +10,7 @@ import difflib
 import json
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -158,27 +158,27 @@ def parse(given: Mapping[str, str], now_ms: int | None = None) -> Options:
     """Raises InvalidOptions, with one line that names the option. `now_ms`: the time that relative times count from."""
     values = {name.lower(): str(value) for name, value in given.items()}
     client = {name.removeprefix("kafka."): value for name, value in values.items() if name.startswith("kafka.")}
-    _check_names([name for name in values if not name.startswith("kafka.")])
-    _check_client(client)
+    check_names([name for name in values if not name.startswith("kafka.")], (*_NAMES, *_WITHOUT_EFFECT))
+    check_client(client)
     starts = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
     ends = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
     now_ms = int(time.time() * 1000) if now_ms is None else now_ms
     # No record is newer than ten minutes ago where a topic is idle.
     is_relative = _is_relative(values.get("startingtimestamp", ""))
     strategy = values.get("startingoffsetsbytimestampstrategy", "latest" if is_relative else "error").lower()
-    _check_choice("startingOffsetsByTimestampStrategy", strategy, ("error", "latest"))
+    check_choice("startingOffsetsByTimestampStrategy", strategy, ("error", "latest"))
     most, least = number(values, "maxOffsetsPerTrigger"), number(values, "minOffsetsPerTrigger")
     if most is not None and least is not None and least > most:
         raise InvalidOptions(f"minOffsetsPerTrigger {least} is higher than maxOffsetsPerTrigger {most}")
     value_format = values.get("valueformat", "").lower()
-    _check_choice("valueFormat", value_format, ("", *_VALUE_FORMATS))
+    check_choice("valueFormat", value_format, ("", *_VALUE_FORMATS))
     registry = values.get("schemaregistry")
     if (value_format in _WITH_REGISTRY) != (registry is not None):
         raise InvalidOptions(
             f"Option 'schemaRegistry' belongs to valueFormat {' and '.join(_WITH_REGISTRY)}, which need it"
         )
     mode = values.get("mode", PERMISSIVE).upper()
-    _check_choice("mode", mode, MODES)
+    check_choice("mode", mode, MODES)
     return Options(
         client,
         **_chosen(values),
@@ -216,25 +216,28 @@ def _key_bytes(text: str) -> bytes:
         raise InvalidOptions("Option 'key' is not text") from None
 
 
-def _check_names(names: list[str]) -> None:
-    known = {name.lower(): name for name in (*_NAMES, *_WITHOUT_EFFECT)}
+def check_names(names: Iterable[str], allowed: Iterable[str], what: str = "") -> None:
+    """Raises InvalidOptions for a name that is not allowed."""
+    known = {name.lower(): name for name in allowed}
     for name in names:
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
             hint = f"; did you mean '{known[near[0]]}'?" if near else ""
-            raise InvalidOptions(f"format({FORMAT!r}) has no option '{name}'{hint}")
+            raise InvalidOptions(f"{what}format({FORMAT!r}) has no option '{name}'{hint}")
 
 
-def _check_client(client: Mapping[str, str]) -> None:
+def check_client(client: Mapping[str, str]) -> None:
+    """Raises InvalidOptions for properties that readers do not take, or that are missing."""
     for name, remedy in _UNSUPPORTED_KAFKA.items():
         if name in client:
             raise InvalidOptions(f"Kafka option '{name}' is not supported. {remedy}")
     if not client.get("bootstrap.servers"):
         raise InvalidOptions("Option 'kafka.bootstrap.servers' must be specified for configuring Kafka consumer")
-    _check_choice("kafka.isolation.level", client.get("isolation.level", _ISOLATION_LEVELS[0]), _ISOLATION_LEVELS)
+    check_choice("kafka.isolation.level", client.get("isolation.level", _ISOLATION_LEVELS[0]), _ISOLATION_LEVELS)
 
 
-def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    """Raises InvalidOptions for a value that is no choice."""
     if value not in choices:
         raise InvalidOptions(f"Option '{name}' takes {' or '.join(filter(None, choices))}, not '{value}'")
 
@@ -337,7 +340,7 @@ def _is_index(number: Any) -> bool:
 
 def flag(values: Mapping[str, str], name: str, default: bool) -> bool:
     text = values.get(name.lower(), str(default)).strip().lower()
-    _check_choice(name, text, ("true", "false"))
+    check_choice(name, text, ("true", "false"))
     return text == "true"
 
 

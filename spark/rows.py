@@ -100,7 +100,7 @@ class Rows:
 
         Raises InvalidScan for values that no schema fits, SchemaRegistryUnavailable.
         """
-        self._schema: pa.Schema = _arrow_schema(schema)
+        self._schema: pa.Schema = arrow_schema(schema)
         self._mode = options.mode
         self._topic = topic
         self.conditions = conditions_of(options) if conditions is None else conditions
@@ -178,7 +178,8 @@ class Rows:
         return table.to_batches()[0]
 
 
-def _arrow_schema(schema: StructType) -> pa.Schema:
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """The types that Spark expects of the batches of a schema."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import re
 from collections.abc import Mapping
@@ -11,7 +10,7 @@ from dataclasses import dataclass, field
 from ..protocol.records.compression import Compression
 from ..sink import rows
 from ..sink.ledger import LEDGER_GROUPS
-from .options import FORMAT, InvalidOptions, flag, number
+from .options import InvalidOptions, check_names, flag, number
 
 #: Time-out of transactions: the largest that brokers allow by default (transaction.max.timeout.ms).
 TRANSACTION_TIMEOUT_MS = 900_000
@@ -90,11 +89,8 @@ def parse_sink(given: Mapping[str, str]) -> SinkOptions:
     """Raises InvalidOptions, with one line that names the option."""
     values = {name.lower(): str(value) for name, value in given.items()}
     client = {name.removeprefix("kafka."): value for name, value in values.items() if name.startswith("kafka.")}
-    known = {name.lower(): name for name in (*_NAMES, *_WITHOUT_EFFECT)}
-    for name in (one for one in values if not one.startswith("kafka.") and one not in known):
-        near = difflib.get_close_matches(name, known, 1)
-        hint = f"; did you mean '{known[near[0]]}'?" if near else ""
-        raise InvalidOptions(f"the sink of format({FORMAT!r}) has no option '{name}'{hint}")
+    own = [name for name in values if not name.startswith("kafka.")]
+    check_names(own, (*_NAMES, *_WITHOUT_EFFECT), "the sink of ")
     for name, remedy in _UNSUPPORTED_KAFKA.items():
         if name in client:
             raise InvalidOptions(f"Kafka option '{name}' is not supported. {remedy}")

@@ -11,9 +11,9 @@ batch only. Spark does not keep where a query began: after a crash in the first 
 from __future__ import annotations
 
 import functools
-import pickle
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import (
@@ -27,6 +27,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from ..protocol.log_places import EARLIEST, LATEST
+from .numbered_tasks import frame_of
 from .offset_commits import OffsetCommits
 from .options import FORMAT, InvalidOptions, Options, Position, key_text, parse
 from .planning import (
@@ -43,6 +44,7 @@ from .planning import (
     splits,
 )
 from .rejected_stream import RejectedStream
+from .relation_options import names_relation, parse_relation
 from .rows import Range, check_schema, conditions_of, fields_of, read_range, records, schema_of
 from .sink_options import parse_sink
 from .worker_process import lower_cost_of_reuse, runs
@@ -52,7 +54,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from ..admin.topics import Topic
-    from ..columns import Split
     from ..columns.cluster import Cluster
 
 try:  # Spark 4.2
@@ -91,17 +92,29 @@ class OdradekSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
+        if names_relation(self._given):
+            from .relation import opened, schema_of_relation
+
+            return schema_of_relation(opened(parse_relation(self._given)))
         return schema_of(self.checked)
 
-    def reader(self, schema: StructType) -> BatchReader:
-        check_schema(schema, self.checked)
-        self.checked.check_batch()
+    def reader(self, schema: StructType) -> DataSourceReader:
         # With its setting off, Spark rejects a reader that has the method.
         is_filtering = runs(_PUSHES_FILTERS)
+        if names_relation(self._given):
+            from .relation import FilteringRelationReader, RelationReader
+
+            return (FilteringRelationReader if is_filtering else RelationReader)(parse_relation(self._given), schema)
+        check_schema(schema, self.checked)
+        self.checked.check_batch()
         return FilteringReader(self.checked, schema) if is_filtering else BatchReader(self.checked, schema)
 
     def streamReader(self, schema: StructType) -> StreamReader | RejectedStream:
         try:
+            if names_relation(self._given):
+                raise InvalidOptions(
+                    "a table and its log are read in batches: leave out the place of the table, and the stream reads the log"
+                )
             check_schema(schema, self.checked)
             self.checked.check_stream(has_admission_control=HAS_ADMISSION_CONTROL)
         except InvalidOptions as error:
@@ -167,8 +180,7 @@ def read(spark: SparkSession, schema: StructType | str | Sequence[str] | None = 
     check_schema(wanted, checked)
     checked.check_batch()
     splits = batch_splits(checked)
-    numbers = spark.range(0, len(splits), 1, max(len(splits), 1))
-    return numbers.mapInArrow(_split_reader(splits, checked, wanted), wanted)
+    return frame_of(spark, splits, partial(records, options=checked, schema=wanted), wanted)
 
 
 def _text(option: Option) -> str:
@@ -183,20 +195,6 @@ def _wanted_schema(given: StructType | str | Sequence[str] | None, options: Opti
     if isinstance(given, StructType):
         return given
     return StructType(fields_of(given))
-
-
-def _split_reader(
-    splits: Sequence[Split], options: Options, schema: StructType
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    # A task has all of them, and unpickles its own.
-    pickled = [pickle.dumps(one) for one in splits]
-
-    def odradek(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in numbers:
-            for number in batch.column(0).to_pylist():
-                yield from records(pickle.loads(pickled[number]), options, schema)
-
-    return odradek
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import signal
 import sqlite3
@@ -12,15 +13,18 @@ from pathlib import Path
 from typing import Any
 
 import polars
+import pyarrow as pa
 import pytest
-from odradek.archive import Archiver, open_catalog
+from odradek.archive import Archiver, Covered, Owner, open_catalog
+from odradek.archive.rows import RAW_SCHEMA
+from odradek.archive.store import Table
 
 from tests.archive.harness.broker import Harness
-from tests.archive.harness.tables import open_table, source_of
+from tests.archive.harness.tables import START, dead_letter_rows, open_table, rows_of, source_of
 
 
 def run(harness: Harness, *words: str, status: int = 0, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
-    has_own = words[0] == "table" or "-X" in words
+    has_own = (words[0] == "table" and words[1] != "rebuild") or "-X" in words
     cluster = () if has_own else ("-b", harness.process.bootstrap)
     command = [sys.executable, "-m", "odradek", *words, *cluster]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=folder)
@@ -114,12 +118,69 @@ def test_short_runs_maintain_what_the_table_says_is_due(harness: Harness, tmp_pa
     assert after["owner"]["topic"] == "short" and after["owner"]["cluster_id"] and after["value"] == "binary"
 
 
+def test_maintenance_merges_as_many_bytes_as_its_budget(harness: Harness, tmp_path: Path) -> None:
+    for kind in ("warehouse", "parquet"):
+        harness.create(f"budget_{kind}")
+        table = open_table("iceberg" if kind == "warehouse" else kind, tmp_path / kind, Owner(f"budget_{kind}"))
+        for number in range(2 * 16 * 3):  # each partition of a day has files of its own
+            append_day(table, number)
+        table.close()
+        (before,) = status(harness, tmp_path / kind, kind)
+        assert before["files_to_merge"] == 96
+        words = ["table", "maintain", f"--{kind}", str(tmp_path / kind)]
+        run(harness, *words, "--merge-bytes", "1")
+        (after,) = status(harness, tmp_path / kind, kind)
+        assert 0 < after["files_to_merge"] < 96 and after["rows"] == before["rows"]
+        run(harness, *words)
+        assert status(harness, tmp_path / kind, kind)[0]["files_to_merge"] == 0
+
+
+def append_day(table: Table, number: int) -> None:
+    """Commits a row, of one of three days in turn."""
+    table.evolve(RAW_SCHEMA)
+    rows = rows_of(number, number + 1).set_column(
+        2, "timestamp", pa.array([START + datetime.timedelta(days=number % 3)], RAW_SCHEMA.field("timestamp").type)
+    )
+    table.write(rows, dead_letter_rows())
+    table.commit(Covered(table.name, "", {0: number + 1}))
+
+
+@pytest.mark.parametrize("layout", ["keyed", "warehouse", "parquet"])
+def test_rebuild_makes_a_table_anew_as_it_is_laid_out(harness: Harness, tmp_path: Path, layout: str) -> None:
+    topic, place = f"anew_{layout}", "parquet" if layout == "parquet" else "warehouse"
+    harness.create(topic)
+    harness.write(topic, [b'{"id": %d, "v": %d}' % (number % 3, number) for number in range(9)])
+    words = ["archive", topic, f"--{place}", str(tmp_path), "--once", "--table", "named", "--value-format", "json"]
+    words += ["--key", "id", "--partition-by", "bucket(2,id)"] if layout == "keyed" else ["--partition-by", "month"]
+    schema = tmp_path / "schema.json"
+    schema.write_text('{"type": "object", "properties": {"id": {"type": "integer"}, "v": {"type": "string"}}}')
+    run(harness, *words, "--value-schema", str(schema))
+    old = set(tmp_path.rglob("*.parquet"))
+    harness.write(topic, [b'{"id": 1, "v": 10}'])
+    words = ["table", "rebuild", "named", f"--{place}", str(tmp_path)]
+    assert "name their format" in run(harness, *words, status=1).stderr
+    schema.write_text(schema.read_text().replace("string", "integer"))
+    (row,) = json.loads(
+        run(harness, *words, "--value-format", "json", "--value-schema", str(schema), "--output", "json").stdout
+    )
+    assert row["topic"] == topic and row["commits"] == 1 and row["error"] is None
+    (after,) = status(harness, tmp_path, place)
+    assert after["value"] == "struct<id: int64, v: int64>" and after["offsets"] == {"0": 10}
+    assert after["rows"] == (3 if layout == "keyed" else 10) and after["key"] == ("id" if layout == "keyed" else "")
+    new = set(tmp_path.rglob("*.parquet")) - old
+    folder = "value.id_bucket" if layout == "keyed" else "timestamp_month"
+    assert new and all(folder in str(one) for one in new), new
+    harness.delete_records(topic, {0: 5})
+    assert "is gone" in run(harness, *words, "--value-format", "json", status=1).stderr
+    assert status(harness, tmp_path, place)[0]["rows"] == after["rows"]
+
+
 def archive_once(harness: Harness, topic: str, folder: Path) -> None:
     Archiver(harness.client, [topic], lambda owner: open_table("iceberg", folder, owner)).run(once=True)
 
 
-def status(harness: Harness, folder: Path) -> list[dict[str, Any]]:
-    return list(json.loads(run(harness, "table", "status", "--warehouse", str(folder), "--output", "json").stdout))
+def status(harness: Harness, folder: Path, place: str = "warehouse") -> list[dict[str, Any]]:
+    return list(json.loads(run(harness, "table", "status", f"--{place}", str(folder), "--output", "json").stdout))
 
 
 def test_protobuf_schema_from_its_own_folder_and_a_warehouse_beside_it(harness: Harness, tmp_path: Path) -> None:

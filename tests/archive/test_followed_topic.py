@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 from odradek.admin.connection import Connection
-from odradek.archive.command import Form
 from odradek.archive.followed_topic import CONFIGS, FollowedTopic, in_words_of_configs
 from odradek.archive.key_columns import KeyColumns
 from odradek.archive.keyed import Envelope, Keyed
 from odradek.archive.ownership import checked_name
 from odradek.archive.store import ArchiveError, PartitionBy
 from odradek.archive.table_partitions import PartitionColumn
+from odradek.archive.value_options import Form
 from odradek.metadata.configs import ConfigResourceType, InvalidConfig, check_table_configs, check_table_place, validate
 from odradek.metadata.configs.resources import OWN_TOPIC
 

@@ -16,7 +16,6 @@ from confluent_kafka import Producer
 from odradek.archive import ArchiveError, ArchiveOptions, Archiver
 from odradek.archive.key_columns import KeyColumns
 from odradek.archive.keyed import Envelope, Keyed
-from odradek.archive.relation import relation
 from odradek.columns import ValueSchema
 
 from tests.archive.harness.broker import NOW_MS, Harness
@@ -70,8 +69,6 @@ def test_row_of_columns_is_the_last_record_and_a_record_without_the_key_is_a_dea
     assert found[4] == "the key (tenant,id) is null" and "no columns of the key" in found[5]
     with pytest.raises(ArchiveError, match="archive it with --key tenant,id"):
         archive(harness, tmp_path, "accounts", by("id"))
-    with pytest.raises(ArchiveError, match="has a row for each key"):
-        relation("accounts", client=harness.client, warehouse=tmp_path, values="json")
 
 
 def test_key_that_values_lack_is_an_error_that_names_their_columns(harness: Harness, tmp_path: Path) -> None:
