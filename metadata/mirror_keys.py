@@ -39,6 +39,8 @@ BOOTSTRAP, TOPICS, GROUPS, STATE, PREFIX, REPLICATION_FACTOR, THROTTLE, ACLS, QU
     "quotas",
     "share.groups",
 )
+#: Property of a link: the least milliseconds between two Fetches of a broker to one of the source's (fetch_linger.py).
+LINGER = "fetch.linger.ms"
 #: Property of a reversed link: the source's names of followed topics and groups begin with it, and lose it here.
 SOURCE_PREFIX = "source.prefix"
 #: Those whose values are shown: each other one may be a secret.
@@ -52,6 +54,7 @@ SHOWN = frozenset(
         SOURCE_PREFIX,
         REPLICATION_FACTOR,
         THROTTLE,
+        LINGER,
         ACLS,
         QUOTAS,
         SHARE_GROUPS,

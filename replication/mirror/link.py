@@ -12,6 +12,7 @@ from ...metadata.mirror_keys import (
     BOOTSTRAP,
     CUTS_DIVERGED,
     GROUPS,
+    LINGER,
     PREFIX,
     QUOTAS,
     REPLICATION_FACTOR,
@@ -29,6 +30,8 @@ from .progress import GROUP_PREFIX
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _PORT = re.compile(r"\d{1,5}")
+#: The pause between two Fetches: of a link whose properties have none, and the longest one. A switch waits for it.
+LINGER_MS, MOST_LINGER_MS = 20, 1000
 
 
 class InvalidLink(ValueError):
@@ -63,6 +66,8 @@ class Link:
     replication_factor: int = -1
     #: Limit of the fetches of each broker, in bytes per second; 0 for none.
     throttle: int = 0
+    #: The least time between two Fetches of a broker to one of the source's, in which records gather there.
+    linger_ms: int = LINGER_MS
     #: Whether a log that differs from the source's is cut to what both have.
     cuts_diverged: bool = False
     #: Whether rules about followed topics and groups, quotas, and start offsets of followed share groups are followed.
@@ -122,6 +127,7 @@ def parse_link(name: str, properties: Mapping[str, str]) -> Link:
         source_prefix=_prefix(name, properties.get(SOURCE_PREFIX, "")),
         replication_factor=_factor(name, properties.get(REPLICATION_FACTOR, "-1")),
         throttle=_throttle(name, properties.get(THROTTLE, "0")),
+        linger_ms=_linger(name, properties.get(LINGER, str(LINGER_MS))),
         cuts_diverged=_flag(name, CUTS_DIVERGED, properties.get(CUTS_DIVERGED, "false")),
         follows_acls=_flag(name, ACLS, properties.get(ACLS, "false")),
         follows_quotas=_flag(name, QUOTAS, properties.get(QUOTAS, "false")),
@@ -170,6 +176,12 @@ def _factor(name: str, text: str) -> int:
 def _throttle(name: str, text: str) -> int:
     if not (text.isdecimal() and len(text) < 16):
         raise InvalidLink(f"{THROTTLE} of link {name} is {text[:40]!r}, not a number of bytes")
+    return int(text)
+
+
+def _linger(name: str, text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 5 and int(text) <= MOST_LINGER_MS):
+        raise InvalidLink(f"{LINGER} of link {name} is {text[:40]!r}, not milliseconds from 0 to {MOST_LINGER_MS}")
     return int(text)
 
 

@@ -82,6 +82,11 @@ class MirroredPartition:
         """Whether nothing may be fetched: the partition has stopped, or too few replicas are in sync."""
         return self.log.fetch_offset is None or self._asks_ends or not self.hosted.role.has_enough_in_sync
 
+    @property
+    def is_urgent(self) -> bool:
+        """Whether the next fetch is to be sent at once: the source has more, or batches are compared."""
+        return self.hosted.log_end_offset < self.source_end or self.log.state is not MirrorState.FOLLOWING
+
     def leave(self) -> None:
         self._is_left = True
 

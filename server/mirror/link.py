@@ -19,6 +19,7 @@ from ...client.wording import counted
 from ...metadata.image import EMPTY_IMAGE, TOPIC_RESOURCE
 from ...metadata.mirror_keys import CUTS_DIVERGED, MIRROR_NAME, MIRROR_TOPIC_ID
 from ...protocol.errors import ErrorCode
+from ...replication.mirror.fetch_linger import FetchLinger
 from ...replication.mirror.link import Link, LinkState
 from ...replication.mirror.partition import STOPPED_STATES, MirroredLog, MirrorState
 from ...replication.mirror.progress import MirrorProgress, group_of
@@ -340,8 +341,13 @@ class LinkFollower:
         if leader not in self._fetchers:
             assert self._requests is not None
             purpose = f"mirror-{self.link.name}-of-{leader}"
-            self._fetchers[leader] = ReplicaFetcher(self._here.node, leader, purpose, self._requests, self._quota)
+            self._fetchers[leader] = ReplicaFetcher(
+                self._here.node, leader, purpose, self._requests, self._quota, pauses=FetchLinger(self._linger_ms)
+            )
         return self._fetchers[leader]
+
+    def _linger_ms(self) -> int:
+        return self.link.linger_ms
 
     def _end_fetches(self) -> None:
         for mirrored in self.partitions.values():

@@ -40,6 +40,16 @@ class FetchRequests(Protocol):
         """Sends the request; `reply` gets the response, or None. Each `purpose` has a connection of its own."""
 
 
+class FetchPauses(Protocol):
+    """Pauses between fetches, in which records gather at the leader (`FetchLinger`). Times are those of the loop."""
+
+    def sent(self, now_ms: float) -> None:
+        """Notes a fetch."""
+
+    def pause_ms(self, now_ms: float, *, is_urgent: bool) -> float:
+        """Returns the time until the next fetch, after a response. `is_urgent`: whether a partition must not wait."""
+
+
 class Followed(Protocol):
     """A partition that is fetched from its leader."""
 
@@ -60,6 +70,10 @@ class Followed(Protocol):
     @property
     def is_waiting(self) -> bool:
         """Whether nothing is fetched until `changed` is called."""
+
+    @property
+    def is_urgent(self) -> bool:
+        """Whether the next fetch must not wait for more records at the leader."""
 
     def wanted(self, max_bytes: int) -> FetchPartition: ...
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ...protocol.records.errors import BatchError
     from ..partitions.replica import Replica
     from ..runtime.node import Node
-    from .fetch_ports import FetchRequests, Followed
+    from .fetch_ports import FetchPauses, FetchRequests, Followed
 
 log = logging.getLogger("odradek.replicas")
 
@@ -67,6 +67,7 @@ class ReplicaFetcher:
     """A fetcher of partitions that broker `leader` leads. `purpose` names its connection to the leader.
 
     `start_behind_remote` has a log begin behind the part that only a remote store has; None without tiered storage.
+    `pauses`: None for a fetcher that sends its next fetch with each response.
     """
 
     def __init__(
@@ -77,7 +78,9 @@ class ReplicaFetcher:
         requests: FetchRequests,
         quota: FollowerQuota,
         start_behind_remote: Callable[..., object] | None = None,
+        pauses: FetchPauses | None = None,
     ) -> None:
+        self._pauses = pauses
         self._start_behind_remote = start_behind_remote
         self._leader = leader
         self._purpose = purpose
@@ -131,7 +134,7 @@ class ReplicaFetcher:
 
     # Requests.
 
-    def _plan(self, delay_ms: int = 0) -> None:
+    def _plan(self, delay_ms: float = 0) -> None:
         """Schedules the next fetch, unless one is in flight, in the next turn of the loop or after a while."""
         if self.is_waiting or self._is_closed:
             return
@@ -162,6 +165,8 @@ class ReplicaFetcher:
             del self._sent[key]
         self._sent.update(changed_partitions)
         self.is_waiting = True
+        if self._pauses is not None:
+            self._pauses.sent(asyncio.get_running_loop().time() * 1000)
         self._requests.send(
             endpoint, self._request(changed_partitions, forgotten), self._answered, purpose=self._purpose
         )
@@ -262,7 +267,7 @@ class ReplicaFetcher:
         self._failures = 0
         asked = self._sent
         self._go_on_with_session(response)
-        now_ms = self._clock.now_ms()
+        now_ms, is_urgent = self._clock.now_ms(), False
         for topic in response.responses:
             for data in topic.partitions:
                 key = (self._requests.topic_id(topic), data.partition_index)
@@ -272,7 +277,19 @@ class ReplicaFetcher:
                     continue
                 if reported.current_leader_epoch == followed.epoch:
                     self._take(followed, data, now_ms)
-        self._fetch()
+                    is_urgent = is_urgent or followed.is_urgent
+        self._go_on(is_urgent=is_urgent)
+
+    def _go_on(self, *, is_urgent: bool) -> None:
+        """Sends the next fetch, or plans it."""
+        pause_ms = 0.0
+        if self._pauses is not None:
+            now_ms = asyncio.get_running_loop().time() * 1000
+            pause_ms = self._pauses.pause_ms(now_ms, is_urgent=is_urgent)
+        if pause_ms > 0:
+            self._plan(pause_ms)
+        else:
+            self._fetch()
 
     def _take(self, followed: Followed, data: PartitionData, now_ms: int) -> None:
         """Applies a partition's response. An exception of one partition must not stop the others."""

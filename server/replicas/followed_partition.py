@@ -102,6 +102,11 @@ class FollowedPartition:
         """Whether the log is being cut: nothing is fetched until then."""
         return self.is_truncating
 
+    @property
+    def is_urgent(self) -> bool:
+        """Producers wait for followers."""
+        return True
+
     def out_of_range(self, requests: FetchRequests, clock: Clock, endpoint: Endpoint) -> None:
         """Recovers from a fetch offset that is outside of the leader's log."""
         ask_for_ends(requests, clock, endpoint, self)

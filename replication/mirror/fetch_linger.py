@@ -1,0 +1,38 @@
+"""The pause between two Fetches of a link to one node of its source, in which records gather there.
+
+A Fetch costs both sides the same for one record as for a hundred, so a Fetch for each record is dear. The rules:
+
+- A link that has all of the source sends its next Fetch `linger_ms` after its last one at the earliest.
+- After a longer silence that is at once: the Fetch waits at the source, and the first record is sent as it arrives. So are
+  all records that come less often than `linger_ms`.
+- A link that the source has more for sends its next Fetch at once, so a link that catches up never pauses.
+
+A record is late by at most `linger_ms`, by half of it in the mean, and a node gets at most 1000 / `linger_ms` Fetches a
+second. A far source needs no pause: the way there and back is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+class FetchLinger:
+    """`linger_ms` returns the pause, 0 for none; it may change meanwhile. Times are in milliseconds, of a clock that only goes
+    forward.
+    """
+
+    def __init__(self, linger_ms: Callable[[], int]) -> None:
+        self._linger_ms = linger_ms
+        self._sent_ms: float | None = None
+
+    def sent(self, now_ms: float) -> None:
+        """Notes a Fetch."""
+        assert self._sent_ms is None or now_ms >= self._sent_ms, "the clock goes back"
+        self._sent_ms = now_ms
+
+    def pause_ms(self, now_ms: float, *, is_urgent: bool) -> float:
+        """Returns the time until the next Fetch, after a response. `is_urgent`: whether the source has more, or batches are
+        compared."""
+        if is_urgent or self._sent_ms is None:
+            return 0.0
+        return max(0.0, self._sent_ms + self._linger_ms() - now_ms)
