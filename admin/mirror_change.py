@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from ..client.errors import RequestFailed
 from ..client.wording import counted
-from ..metadata.mirror_keys import MIRROR_NAME, SWITCHED
+from ..metadata.mirror_keys import MIRROR_NAME, MIRROR_TOPIC_ID, SWITCHED
 from ..protocol.errors import ErrorCode
 from ..protocol.log_places import LATEST
+from ..protocol.uuids import uuid_to_text
 from ..replication.mirror.change import Effect
 from ..replication.mirror.link import Link, LinkState
 from . import group_offsets, mirrors
@@ -88,6 +89,7 @@ class MirrorChange:
         source = self._source
         assert source is not None
         there = [self._link.name_there(topic) for topic in self._topics]
+        self._check_same(there)
         for topic, values in describe_topic_configs(source, there, [MIRROR_NAME]).items():
             upstream = values[MIRROR_NAME].value if MIRROR_NAME in values else ""
             if upstream and not upstream.startswith(SWITCHED):
@@ -101,6 +103,34 @@ class MirrorChange:
                     )
                 return
             check(f"topic {result.resource_name}", result.error_code, result.error_message)
+
+    def _check_same(self, there: Sequence[str]) -> None:
+        """Raises ChangeFailed for topics of the source that were made anew, and for partitions that have stopped: their logs
+        may have the same ends as those here, and are others.
+        """
+        assert self._source is not None
+        noted = describe_topic_configs(self._admin, self._topics, [MIRROR_TOPIC_ID])
+        ids = {
+            topic: values[MIRROR_TOPIC_ID].value or "" for topic, values in noted.items() if MIRROR_TOPIC_ID in values
+        }
+        for topic in described_topics(self._source, there):
+            own = uuid_to_text(topic.topic_id.bytes) if topic.topic_id is not None else ""
+            if own != ids.get(self._link.name_here(topic.name), own):
+                raise ChangeFailed(
+                    f"topic {topic.name} of the source was deleted and made anew: what is here is not its copy. Delete the "
+                    f"topic here, which the link makes anew, or keep what is here with `odradek mirror fail-over "
+                    f"{self._link.name}`"
+                )
+        self._check_not_stopped()
+
+    def _check_not_stopped(self) -> None:
+        topics = set(self._topics)
+        for (topic, index), one in sorted(mirrors.read_progress(self._admin, self._link.name).items()):
+            if topic in topics and mirrors.is_stopped(one):
+                raise ChangeFailed(
+                    f"{topic}-{index} is {one.state}: {one.reason}. A switch would leave what only the source has: keep "
+                    f"what is here with `odradek mirror fail-over {self._link.name}`"
+                )
 
     def _await_equal(self) -> None:
         assert self._source is not None
@@ -117,6 +147,7 @@ class MirrorChange:
             behind = [(place, ends[there[place]].offset - here[place].offset) for place in places]
             behind = [(place, lag) for place, lag in behind if lag]
             if not behind:
+                self._check_not_stopped()
                 return
             if time.monotonic() > deadline:
                 (topic, index), lag = behind[0]

@@ -25,6 +25,7 @@ from pyiceberg.table.snapshots import Operation, Snapshot, ancestors_of
 from .data_files import RETRIES, limits_of, replace_files, rows_of_files
 from .key_columns import sorted_rows
 from .keyed import keyed_of
+from .rows import FIRST_MS
 from .store import FILES_TO_MERGE, TARGET_FILE_BYTES, bounded_tables, groups_to_merge
 
 _DAY_S = 86_400
@@ -106,6 +107,8 @@ class Maintenance:
         if keyed is None or keyed.row_ttl_s is None:
             return 0
         now_us, ttl_us = int(time.time() * 1e6), int(keyed.row_ttl_s * 1e6)
+        if ttl_us > now_us - FIRST_MS * 1000:
+            return 0  # no timestamp is so old
         before = pa.scalar(now_us - ttl_us, pa.timestamp("us", tz="UTC"))
         old: list[FileScanTask] = []
         left: list[pa.Table] = []

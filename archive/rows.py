@@ -42,7 +42,7 @@ VALUE_JSON = "value_json"
 #: The `timestamp_type` of offsets without a record (Kafka's NO_TIMESTAMP_TYPE).
 UNREAD = -1
 #: Timestamps with a date in Python, in Spark and in the names of partitions: years 1 to 9999, in milliseconds.
-_FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
+FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 
 #: Names of a struct's fields with their own; for a list those of its items; None where values have no fields.
 _Names: TypeAlias = "dict[str, _Names] | None"
@@ -294,7 +294,7 @@ def _stored(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, dict[int, str]]:
     """A batch of a scan with the types of RAW_SCHEMA, and the rows whose timestamps no table takes."""
     stamps = batch.column("timestamp").cast(pa.int64())
     bad: dict[int, str] = {}
-    outside = pc.fill_null(pc.or_(pc.less(stamps, _FIRST_MS), pc.greater(stamps, _LAST_MS)), False)
+    outside = pc.fill_null(pc.or_(pc.less(stamps, FIRST_MS), pc.greater(stamps, _LAST_MS)), False)
     for row in np.flatnonzero(outside.to_numpy(False)).tolist():
         bad[row] = f"the timestamp {stamps[row].as_py()} ms is not between the years 1 and 9999"
     if bad:

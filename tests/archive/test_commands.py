@@ -62,6 +62,7 @@ def test_archive_follows_its_topics_until_a_signal_and_reports_the_rows(harness:
         (["archive", "orders", "--key", "id", "--parquet", "p"], 2, "--key writes Iceberg tables"),
         (["archive", "orders", "--key", "key,id", "--warehouse", "w"], 2, "a key is the record's `key`"),
         (["archive", "orders", "--row-ttl", "90", "--warehouse", "w"], 2, "--row-ttl needs --key"),
+        (["archive", "orders", "--key", "key", "--row-ttl", "nan", "--warehouse", "w"], 2, "takes a number of seconds"),
         (["archive", "orders", "--partition-by", "id", "--warehouse", "w"], 2, "columns need --key"),
         (
             ["archive", "orders", "--key", "key", "--envelope", "debezium", "--warehouse", "w"],

@@ -16,6 +16,7 @@ from confluent_kafka import Producer
 from odradek.archive import ArchiveError, ArchiveOptions, Archiver
 from odradek.archive.key_columns import KeyColumns
 from odradek.archive.keyed import Envelope, Keyed
+from odradek.archive.table_partitions import partition_columns
 from odradek.columns import ValueSchema
 
 from tests.archive.harness.broker import NOW_MS, Harness
@@ -82,6 +83,23 @@ def test_key_that_values_lack_is_an_error_that_names_their_columns(harness: Harn
 
 def event(op: str, before: Any, after: Any) -> dict[str, Any]:
     return {"op": op, "before": before, "after": after, "source": {"table": "orders"}, "ts_ms": NOW_MS}
+
+
+@pytest.mark.parametrize("layout", ["", "v", "bucket(4,id)"])
+def test_value_of_a_type_that_a_key_or_a_partition_cannot_have_ends_nothing(
+    harness: Harness, tmp_path: Path, layout: str
+) -> None:
+    topic = f"odd{sum(map(ord, layout))}"
+    keyed = Keyed(KeyColumns.named(["id"]), partition_by=partition_columns(layout or "none"))
+    harness.create(topic)
+    harness.write(topic, texts({"id": 1, "v": 1}, {"id": 2, "v": 1}))
+    archive(harness, tmp_path, topic, keyed)
+    odd = [{"id": 1.5, "v": 2}] if not layout else [{"id": 2, "v": "text"}]
+    for turn in (odd, [{"id": 1, "v": 3}]):
+        harness.write(topic, texts(*turn))
+        archive(harness, tmp_path, topic, keyed)
+    assert values(tmp_path, topic, "id") == [{"id": 1, "v": 3}, {"id": 2, "v": 1}]
+    assert reasons(tmp_path, topic).keys() == {2}
 
 
 @pytest.mark.parametrize("has_schema", [False, True], ids=["event", "event-in-payload"])

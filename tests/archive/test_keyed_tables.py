@@ -210,6 +210,14 @@ def test_row_ttl_deletes_old_rows_and_keeps_the_offsets(tmp_path: Path) -> None:
     assert keyed_rows(scanned(tmp_path)).keys() == {b"new"}
 
 
+@pytest.mark.parametrize("ttl_s", [(2**63 - 1) / 1000, 1e30], ids=["most-of-the-config", "more"])
+def test_row_ttl_beyond_all_timestamps_deletes_nothing(tmp_path: Path, ttl_s: float) -> None:
+    table = open_keyed(tmp_path, Keyed(BY_KEY.key, row_ttl_s=ttl_s))
+    commit(table, [Record(0, 0, b"k", b"v", -2_000_000_000)], {0: 1})
+    table.maintain()
+    assert keyed_rows(scanned(tmp_path)).keys() == {b"k"}
+
+
 def test_small_files_are_merged_in_the_order_of_the_key_within_a_budget(tmp_path: Path) -> None:
     table = open_keyed(tmp_path, BY_KEY, merged_bytes=1)
     for number in range(FILES_TO_MERGE + 1):

@@ -70,6 +70,23 @@ def test_restored_source_stops_the_partition_and_a_cut_keeps_what_it_takes(pair:
     assert Path(kept["directory"]).is_dir(), "a start leaves what was kept"
 
 
+@pytest.mark.usefixtures("processes")
+def test_switch_to_a_mirror_that_has_diverged_is_refused_though_both_logs_have_one_length(
+    pair: Pair, tmp_path: Path
+) -> None:
+    produce(pair.source, "orders", 5)
+    restore = backed_up(pair.source, tmp_path / "backup")
+    pair.create_link(topics="orders")
+    produce(pair.source, "orders", 6)
+    pair.wait_for("orders", lambda one: one.offset == 11)
+    restore()
+    produce(pair.source, "orders", 6, linger_ms=500)
+    pair.wait_for("orders", lambda one: one.state == "diverged")
+    done = odradek_command("mirror", "switch", "dr", "--yes", "-b", pair.here.bootstrap_servers)
+    assert done.returncode == 1 and "orders-0 is diverged" in done.stderr, done
+    produce(pair.source, "orders", 1)  # the source is not closed
+
+
 def test_source_that_ends_earlier_is_followed_where_the_link_cuts(pair: Pair, tmp_path: Path) -> None:
     produce(pair.source, "orders", 5)
     restore = backed_up(pair.source, tmp_path / "backup")

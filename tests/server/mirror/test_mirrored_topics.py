@@ -296,6 +296,26 @@ def test_switch_moves_everything_and_leaves_the_source_read_only(pair: Pair) -> 
 
 
 @pytest.mark.usefixtures("processes")
+@pytest.mark.parametrize("is_paused", [False, True], ids=["noticed", "paused"])
+def test_switch_to_the_mirror_of_a_topic_that_was_made_anew_is_refused(pair: Pair, is_paused: bool) -> None:
+    """Both logs have one length, and different records: those of the new topic would be left behind."""
+    produce(pair.source, "orders", 3)
+    pair.create_link(topics="orders")
+    pair.wait_for("orders", lambda one: one.offset == 3)
+    if is_paused:
+        mirrors.set_state(pair.admin, "dr", LinkState.PAUSED, dry_run=False)
+        pair.wait_for("orders", lambda one: one.state == "paused")
+    topic_changes.delete_topics(pair.there, ["orders"])
+    wait_until(lambda: not topics.described_topics(pair.there, None))
+    produce(pair.source, "orders", 3)
+    if not is_paused:
+        pair.wait_for("orders", lambda one: one.state == "recreated")
+    done = odradek_command("mirror", "switch", "dr", "--yes", "-b", pair.here.bootstrap_servers)
+    assert done.returncode == 1 and "made anew: what is here is not its copy" in done.stderr, done
+    produce(pair.source, "orders", 1)  # the source is not closed
+
+
+@pytest.mark.usefixtures("processes")
 def test_status_and_list_say_what_is(pair: Pair) -> None:
     produce(pair.source, "orders", 3)
     made = odradek_command(
