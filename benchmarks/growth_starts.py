@@ -1,5 +1,6 @@
 """Measures starts and stops of a single node with many partitions: `python -m benchmarks.growth_starts [--partitions N ...]
-[--runs N] [--data DIR]`.
+[--runs N] [--data DIR] [--checkout CHECKOUT]`. With CHECKOUT the broker is that of another state of the repository, with an
+environment of its own, as for `benchmarks.pairs`.
 
 Each partition has some records. Measured are, for each size:
 
@@ -15,6 +16,7 @@ until all do with the right offset, the CPU until then, and the memory. CPU is t
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -55,15 +57,18 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, nargs="+", default=[2000, 10_000, 40_000])
     parser.add_argument("--runs", type=int, default=3, help="starts of each kind (default: 3)")
     parser.add_argument("--data", metavar="DIR", help="for the brokers' data (default: that for temporary files)")
+    parser.add_argument("--checkout", type=Path, metavar="CHECKOUT", help="another state of the repository")
     options = parser.parse_args()
+    # Without the working directory on the path: it has the compiled kernel of this checkout.
+    python = sys.executable if options.checkout is None else str(options.checkout / ".venv/bin/python")
     print("| partitions | start | first served, s | all served, s | CPU, s | memory, MB |\n|---|---|---|---|---|---|")
     for partitions in options.partitions:
         with tempfile.TemporaryDirectory(prefix="growth-starts-", dir=options.data) as folder:
-            measure(Path(folder), partitions, options.runs)
+            measure(GrownOdradek(Path(folder), python), partitions, options.runs)
 
 
-def measure(folder: Path, partitions: int, runs: int) -> None:
-    topics, broker = Topics(partitions), GrownOdradek(folder)
+def measure(broker: GrownOdradek, partitions: int, runs: int) -> None:
+    topics = Topics(partitions)
     written: list[Start] = []
     clean: list[Start] = []
     idle: list[Start] = []
@@ -95,8 +100,9 @@ def measure(folder: Path, partitions: int, runs: int) -> None:
 class GrownOdradek(OdradekProcess):
     """A broker with many partitions. Python may keep its compiled modules, which is its default."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder, {"log.retention.check.interval.ms": "3600000"}, start_deadline_s=DEADLINE_S)
+    def __init__(self, folder: Path, python: str) -> None:
+        properties = {"log.retention.check.interval.ms": "3600000"}
+        super().__init__(folder, properties, python=(python, "-P"), start_deadline_s=DEADLINE_S)
         self.stop_deadline_s = DEADLINE_S
 
     def environment(self) -> dict[str, str]:

@@ -3,13 +3,15 @@
 CHECKOUT is a folder with another state of the repository and an environment of its own, which `make run` makes there. Both
 brokers are up, and each row of `against_kafka` drives one and then the other with the same foreign program. A ratio is that
 of the broker's CPU in two such runs, now / before: the machine's speed drifts less between them than between medians. Starts
-come first: the CPU until a first response, and the memory then.
+come first: the CPU until a first response, and the memory then. Rows whose median ratio is over 1.03 are listed at the end;
+with one, the status is 1.
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
+import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
@@ -27,22 +29,29 @@ from .reporting.kinds import Row
 
 BEFORE, NOW = "before", "now"
 STARTS = 11
+#: The largest median ratio of a row that counts as unchanged.
+MOST_RATIO = 1.03
 
 #: (row, client, figure) -> the figures before and now, a pair for each round
 Pairs = dict[tuple[str, str, str], list[tuple[float, float]]]
 
 
-def main() -> None:
+def main() -> int:
     options = arguments()
     pairs: Pairs = defaultdict(list)
     try:
         with tempfile.TemporaryDirectory(prefix="bench-") as folder:
             both = {BEFORE: brokers.odradek(Path(folder, BEFORE)), NOW: brokers.odradek(Path(folder, NOW))}
-            both[BEFORE].python = (str(options.before / ".venv/bin/python"),)
+            # Without the working directory on the path: it has the compiled kernel of this checkout.
+            both[BEFORE].python = (str(options.before / ".venv/bin/python"), "-P")
+            both[NOW].python = (sys.executable, "-P")
             measure_starts(both, pairs)
             measure_rows(both, options, pairs)
     finally:
         show(pairs)
+    larger = [" ".join(row) for row, found in pairs.items() if median_ratio(found) > MOST_RATIO]
+    print(f"over {MOST_RATIO}: {', '.join(larger) or 'no row'}")
+    return 1 if larger else 0
 
 
 def arguments() -> argparse.Namespace:
@@ -94,16 +103,24 @@ def _cpu_s(row: Row, broker: BrokerProcess, topic: str) -> float:
     return cpu_s
 
 
+def ratios_of(found: list[tuple[float, float]]) -> list[float]:
+    """Returns now / before of each pair. Ticks of the clock are 10 ms: a cost of nothing has no ratio."""
+    return [after / earlier for earlier, after in found if earlier]
+
+
+def median_ratio(found: list[tuple[float, float]]) -> float:
+    return statistics.median(ratios_of(found) or [1.0])
+
+
 def show(pairs: Pairs) -> None:
     table = Table("row", "client", "figure", BEFORE, NOW, "ratio", "least", "most", title="Odradek, now / before")
     for (row, client, kind), found in pairs.items():
         before, now = (statistics.median(side) for side in zip(*found, strict=True))
-        # Ticks of the clock are 10 ms: a cost of nothing has no ratio.
-        ratios = [after / earlier for earlier, after in found if earlier]
+        ratios = ratios_of(found)
         figures = (before, now, statistics.median(ratios), min(ratios), max(ratios)) if ratios else (before, now)
         table.add_row(row, client, kind, *(f"{figure:.3g}" for figure in figures))
     Console(width=140).print(table)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

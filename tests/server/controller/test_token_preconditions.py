@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
-
 import pytest
 from odradek.protocol.errors import ErrorCode
+from odradek.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.controller.delegation_tokens import token_secret, tokens_precondition
+
+from tests.server.harness.handler_services import HandlerServices
+from tests.server.harness.noted_calls import NotedCalls
+from tests.server.harness.noted_connection import NotedConnection
 
 DENIED = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 
@@ -30,11 +32,12 @@ DENIED = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 def test_tokens_are_for_authenticated_clients_that_have_not_logged_in_with_one(
     protocol: str | None, principal: str, by_token: bool, error: ErrorCode
 ) -> None:
-    protocols = {} if protocol is None else {"L": protocol}
-    services: Any = SimpleNamespace(config=SimpleNamespace(listeners=SimpleNamespace(protocols=protocols)))
-    call: Any = SimpleNamespace(
-        listener="L", principal=principal, connection=SimpleNamespace(is_token_authenticated=by_token)
-    )
+    listener = {"listeners": "L://127.0.0.1:0", "listener.security.protocol.map": f"L:{protocol}"}
+    listener["inter.broker.listener.name"] = "L"
+    connection = NotedConnection()
+    connection.principal, connection.is_token_authenticated = principal, by_token
+    call = NotedCalls(connection).call(CreateDelegationTokenRequest(), version=3)
+    services = HandlerServices({} if protocol is None else listener)
     assert tokens_precondition(services, call) == error
 
 

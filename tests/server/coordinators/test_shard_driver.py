@@ -33,6 +33,7 @@ from odradek.storage.segments.segment import Segment
 
 from tests.coordinator.harness.kinds import encode_record
 from tests.server.harness.hosted import NOW_MS, Hosted
+from tests.server.harness.noted_background import NotedBackground
 from tests.server.harness.shard_driver import Somebody
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns
 
@@ -603,21 +604,16 @@ def test_damage_that_no_crc_covers_has_the_segment_healed(
 def test_log_that_cannot_be_loaded_by_a_bug_is_loaded_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         _, driver = with_records(tmp_path, 2)
-        failures: list[str] = []
-        driver.background = SimpleNamespace(  # type: ignore[assignment]
-            failed=lambda name, error: failures.append(name),
-            succeeded=lambda name: failures.append(f"not {name}"),
-            forget=lambda name: None,
-        )
+        driver.background = background = NotedBackground()
         monkeypatch.setattr(Loader, "feed", lambda self, batches: 1 / 0)
         driver.load()
         await after_ms(20)
         driver.submit(HeartbeatRequest(), 4, Somebody(), lambda response: driver.responses.append(response.error_code))
         assert driver.responses == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
-        assert failures == ["loading of orders-0"]
+        assert background.attempts == ["loading of orders-0 failed"]
         monkeypatch.undo()
         await after_ms(DAMAGE_RELOAD_DELAY_MS + 60)
-        assert driver.loadings == [2] and failures[-1] == "not loading of orders-0"
+        assert driver.loadings == [2] and background.attempts[-1] == "loading of orders-0"
 
     simulated(story)
 
@@ -632,7 +628,7 @@ def test_cold_log_is_read_by_a_thread(tmp_path: Path, monkeypatch: pytest.Monkey
             await asyncio.sleep(0.01)
             return work()
 
-        hosted.pools = SimpleNamespace(disk=SimpleNamespace(run=run))  # type: ignore[assignment]
+        hosted.pools.disk.run = run  # type: ignore[method-assign]
         read = hosted.log.read
         slice_class = type(read(0, 1 << 20))
         monkeypatch.setattr(slice_class, "bytes_nowait", lambda self: None)

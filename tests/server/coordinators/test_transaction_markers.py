@@ -15,6 +15,7 @@ from odradek.coordinator.transaction_requests import (
     ProducerIdTaken,
     SendMarkers,
 )
+from odradek.metadata.image import EMPTY_IMAGE
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.internal.transaction_state import TransactionLogKey
 from odradek.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
@@ -27,6 +28,7 @@ from odradek.server.coordinators.transaction_driver import (
 )
 
 from tests.server.harness.hosted import NOW_MS, Hosted
+from tests.server.harness.images import cache_of, image_with, topic_records
 from tests.server.harness.shard_driver import Somebody
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns
 
@@ -76,16 +78,14 @@ class Harness:
     def __init__(self, path: Path, *followers: int) -> None:
         self.hosted = Hosted(path, OWN)
         self.hosted.lead(*followers, epoch=EPOCH, now_ms=NOW_MS)
-        self.known = {("t", 0), ("t", 1)}
+        self.metadata = cache_of(image_with(*topic_records("t", (0,), (0,))))
         self.sent: list[tuple[str, int, Any, Callable[[int], None]]] = []
         self.ids: list[Callable[[int, int], None]] = []
         self.waiting: list[Callable[[], None]] = []
-        image: Any = SimpleNamespace(partition=lambda topic, index: object() if (topic, index) in self.known else None)
         markers: Any = SimpleNamespace(send=lambda *sent: self.sent.append(sent), when_written=self.waiting.append)
         ids: Any = SimpleNamespace(take=self.ids.append)
-        metadata: Any = SimpleNamespace(image=image)
         none: Any = None
-        self.driver = TransactionShardDriver(self.hosted, none, loop_clock().now_ms, metadata, ids, markers)
+        self.driver = TransactionShardDriver(self.hosted, none, loop_clock().now_ms, self.metadata, ids, markers)
         self.machine = Machine()
         self.driver._shard = self.machine
         self.responses: list[int] = []
@@ -160,7 +160,7 @@ def test_marker_that_cannot_be_written_is_sent_again(error: ErrorCode, tmp_path:
 def test_marker_for_a_partition_that_was_deleted_is_given_up(tmp_path: Path) -> None:
     async def story() -> None:
         harness = Harness(tmp_path)
-        harness.known.clear()
+        harness.metadata.image = EMPTY_IMAGE
         harness.decide(DECIDED._replace(partitions=PARTITIONS[:1]))
         for _ in range(TRIES_FOR_UNKNOWN_PARTITIONS):
             assert harness.machine.written() == []

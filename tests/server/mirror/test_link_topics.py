@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,6 +24,9 @@ from odradek.server.mirror.portions import Portions
 from odradek.server.mirror.source import SourceLeader, SourceTopic
 from odradek.server.mirror.topics import LinkTopics
 
+from tests.server.harness.images import cache_of
+from tests.server.harness.nodes import node_of
+
 LINK = parse_link("dr", {"bootstrap.servers": "source:9092", "topics": ".*"})
 PARTITION = PartitionImage((1,), (1,), 1, 0, 0, (bytes(16),))
 
@@ -38,7 +40,7 @@ class Controller:
             (TOPIC_RESOURCE, one.name): Map({MIRROR_NAME: "dr", MIRROR_TOPIC_ID: one.id_text}) for one in mirrors
         }
         image = MetadataImage(topics=TopicsImage(Map(by_name)), configs=Map(configs))
-        self.node = SimpleNamespace(metadata=SimpleNamespace(image=image), identity=SimpleNamespace(cluster_id="here"))
+        self.node = node_of(metadata=cache_of(image), cluster_id="here")
         self.refused: set[str] = set()
         self.changed: set[str] = set()
 

@@ -9,7 +9,6 @@ import logging
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import odradek
@@ -46,7 +45,10 @@ from odradek.server.runtime.background_tasks import BackgroundTasks
 from odradek.server.runtime.sliced_work import run_to_completion
 
 from tests.replication.controller_transcript import Transcript
+from tests.server.harness.handler_services import HandlerServices
 from tests.server.harness.http import http, scrape
+from tests.server.harness.noted_calls import NotedCalls
+from tests.server.harness.noted_connection import NotedConnection
 from tests.server.harness.remote_broker import until
 
 LONG_NAME = "c" * 20_000
@@ -296,8 +298,8 @@ def test_tokens_of_an_owner_are_bounded_and_expired_ones_make_room(controller: C
 
 
 def test_broker_refuses_a_token_of_over_8_mb_before_the_controller_decides(monkeypatch: pytest.MonkeyPatch) -> None:
-    call: Any = SimpleNamespace(request=token_request(["r" * 30_000] * 300), principal="User:alice")
-    services: Any = SimpleNamespace(config=None, access=SimpleNamespace(authorizer=None))  # without a controller
+    call = NotedCalls(NotedConnection()).call(token_request(["r" * 30_000] * 300), version=3)
+    services: Any = HandlerServices()  # without a controller
     response = handler.handle(services, call)
     assert response is not None
     assert response.error_code == ErrorCode.POLICY_VIOLATION
