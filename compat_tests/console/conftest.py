@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from odradek.testing.registry.server import SchemaRegistry
+from selenium import webdriver
 
 from compat_tests.cli.commands import odradek_command
 from compat_tests.cli.three_node_cluster import three_nodes
@@ -58,16 +59,30 @@ def console(
     made.stop()
 
 
+#: The driver of the session, once a test has used it.
+_STARTED: list[webdriver.Chrome] = []
+
+
 @pytest.fixture(scope="session")
-def driver() -> Iterator[object]:
+def driver() -> Iterator[webdriver.Chrome]:
     made = chromium()
+    _STARTED.append(made)
     yield made
+    _STARTED.clear()
     made.quit()
 
 
+@pytest.fixture(autouse=True)
+def no_page_beside(request: pytest.FixtureRequest) -> None:
+    """Closes the page of an earlier test before one without a browser: it would draw its live figures meanwhile."""
+    if "driver" not in request.fixturenames:
+        for one in _STARTED:
+            one.get("about:blank")
+
+
 @pytest.fixture
-def browser(driver: object, console: ConsoleProcess) -> Browser:
-    made = Browser(driver, console.address)  # type: ignore[arg-type]
+def browser(driver: webdriver.Chrome, console: ConsoleProcess) -> Browser:
+    made = Browser(driver, console.address)
     made.size(1200, 900)
     made.scheme("light")
     made.errors()  # discards those of the previous test
