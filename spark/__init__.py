@@ -8,7 +8,8 @@
 | `planning.py` | partitions and offsets of a query, and ranges that one task reads |
 | `latest.py` | `LatestTable`: merges of compacted topics into Iceberg tables, the latest record of each key |
 | `conditions.py` | conditions of a query: what no row of the result is in is not read |
-| `relation.py` | a topic's table and its log as one; `relation_options.py`, `relation_filters.py`: its options and push-down |
+| `relation.py` | a topic's table and its log as one |
+| `relation_options.py`, `relation_filters.py` | its options, and conditions that Spark pushes down |
 | `numbered_tasks.py` | tasks as a DataFrame, planned by the calling process |
 | `options.py` | options with the names of Spark's Kafka connector, and their checks |
 | `worker_process.py` | the Python processes of Spark, and what their re-use costs |
