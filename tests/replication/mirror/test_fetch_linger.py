@@ -1,4 +1,4 @@
-"""The pause between two Fetches of a link, in simulated time: a source without a way there and back, and generated records."""
+"""The pause between two Fetches of a link, in simulated time, for generated times of records."""
 
 from __future__ import annotations
 

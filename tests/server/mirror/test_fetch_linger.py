@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import pairwise
 
 import odradek
 import pytest
@@ -78,5 +79,5 @@ def test_link_that_catches_up_does_not_pause(pair_of_small_fetches: Pair, fetche
     pair.create_link(topics="orders", fetch_linger_ms=str(MOST_LINGER_MS))
     pair.wait_for("orders", lambda one: one.offset == RECORDS)
     assert len(fetches) > 20, "there are many responses"
-    paused = sum(later - earlier >= MOST_LINGER_MS / 1000 for earlier, later in zip(fetches, fetches[1:], strict=False))
+    paused = sum(later - earlier >= MOST_LINGER_MS / 1000 for earlier, later in pairwise(fetches))
     assert paused < len(fetches) / 4
