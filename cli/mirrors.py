@@ -29,6 +29,7 @@ from ..metadata.mirror_keys import (
     BOOTSTRAP,
     CUTS_DIVERGED,
     GROUPS,
+    LINGER,
     PREFIX,
     QUOTAS,
     REPLICATION_FACTOR,
@@ -38,7 +39,7 @@ from ..metadata.mirror_keys import (
     TOPICS,
 )
 from ..replication.mirror.change import FAIL_OVER, SWITCH, Effect
-from ..replication.mirror.link import InvalidLink, LinkState, parse_link
+from ..replication.mirror.link import LINGER_MS, InvalidLink, LinkState, parse_link
 from .client.options import DryRun, Yes, client_command, new_app
 from .link_file import read_link_file
 from .output import Output, Table
@@ -93,6 +94,14 @@ def create(
     throttle: Annotated[
         int, typer.Option("--throttle", metavar="BYTES", help="bytes per second that each broker fetches (0: no limit)")
     ] = 0,
+    linger: Annotated[
+        int | None,
+        typer.Option(
+            "--linger",
+            metavar="MS",
+            help=f"milliseconds in which records gather between two fetches, 0 for none (default: {LINGER_MS})",
+        ),
+    ] = None,
     acls: Annotated[bool, typer.Option("--acls", help="follow rules about followed topics and groups")] = False,
     quotas: Annotated[bool, typer.Option("--quotas", help="follow quotas of users, client ids and addresses")] = False,
     share_groups: Annotated[
@@ -111,6 +120,7 @@ def create(
     options = {BOOTSTRAP: source, TOPICS: topics, GROUPS: group_pattern, PREFIX: prefix}
     options[REPLICATION_FACTOR] = str(replication_factor) if replication_factor != -1 else ""
     options[THROTTLE] = str(throttle) if throttle else ""
+    options[LINGER] = str(linger) if linger is not None else ""
     flags = {CUTS_DIVERGED: cut_diverged, ACLS: acls, QUOTAS: quotas, SHARE_GROUPS: share_groups}
     options |= {key: "true" for key, is_set in flags.items() if is_set}
     properties |= {key: value for key, value in options.items() if value} | {STATE: LinkState.ACTIVE.value}

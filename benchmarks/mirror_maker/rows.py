@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from odradek.metadata.mirror_keys import LINGER
+
 from compat_tests.broker_process import BrokerProcess
 from compat_tests.ecosystem.reference_client import create
 
@@ -55,6 +57,8 @@ class Rows:
     def __init__(self, source: BrokerProcess, options: Namespace) -> None:
         self._source = source
         self._only: str = options.only
+        self._most_s: float = options.most_minutes * 60
+        self._link = {} if options.linger is None else {LINGER: str(options.linger)}
         self._rates = {size: max(1, int(rate * options.pace)) for size, rate in RATES.items()}
         self._bulk_bytes = options.megabytes * 1_000_000
         self._catch_up_bytes = int(options.catch_up * 1e9)
@@ -72,16 +76,16 @@ class Rows:
                 loads.rdkafka(bootstrap, topic, "produce", self._wide_partitions * _RECORDS_OF_PARTITION, 100)
 
     def measure(self, name: str, folder: Path) -> Measured:
-        with running(name, folder) as target:
+        with running(name, folder, self._link) as target:
             kinds = [kind for kind in ("paced", "bulk") if self._only in kind]
             if kinds:
                 yield from self._followed(target, folder.name.lower(), kinds)
             if self._only in "catch-up":
                 yield from self._catch_up(target)
-            if not self._only:
+            if kinds or self._only in "catch-up":
                 yield "all rows above", MEMORY, peak_mb(target)
         if self._only in "partitions":
-            with running(name, folder.with_name(folder.name + "-wide")) as target:
+            with running(name, folder.with_name(folder.name + "-wide"), self._link) as target:
                 yield from self._many_partitions(target)
 
     # ---- loads that are written while the mirror follows
@@ -122,7 +126,7 @@ class Rows:
         wanted = ends_at(self._source.bootstrap, topics, partitions)
         assert len(wanted) == len(topics) * partitions and any(wanted.values()), "the source has no such records"
         with closing(Ends(target.broker.bootstrap)) as ends:
-            ends.wait(wanted)
+            ends.wait(wanted, self._most_s)
 
     # ---- a mirror that begins
 
@@ -135,31 +139,46 @@ class Rows:
         began = time.monotonic()
         with costs(target, self._source) as spent:
             target.mirror(self._source.bootstrap, _HISTORY)
-            worst_ms, ended = self._beside(target)
+            worst_ms, ended, share = self._beside(target, began + self._most_s)
+        mirrored = self._catch_up_bytes * share
         yield row, PRODUCER_P99, worst_ms
-        yield row, TIME, ended - began
-        yield row, RATE, self._catch_up_bytes / 1e6 / (ended - began)
-        yield from _cpu_rows(row, spent, self._catch_up_bytes)
+        if share == 1:
+            yield row, TIME, ended - began
+        else:
+            print(
+                f"{target.name}: {row}: {share:.0%} in {self._most_s:g} s, of which the other figures are", flush=True
+            )
+        yield row, RATE, mirrored / 1e6 / (ended - began)
+        yield from _cpu_rows(row, spent, mirrored)
 
-    def _beside(self, target: Target) -> tuple[float, float]:
-        """Runs the paced producer until all is mirrored. Returns its worst p99, and when that was."""
-        wanted, worst_ms, ended = ends_at(self._source.bootstrap, [_HISTORY], PARTITIONS), 0.0, 0.0
+    def _beside(self, target: Target, deadline: float) -> tuple[float, float, float]:
+        """Runs the paced producer until all is mirrored, or to a deadline. Returns its worst p99, when that was, and the
+        mirrored share.
+        """
+        wanted, worst_ms = ends_at(self._source.bootstrap, [_HISTORY], PARTITIONS), 0.0
+        ended = share = 0.0
         with closing(Ends(target.broker.bootstrap)) as ends:
             while not ended:
                 with paced_producer(target) as producer:
                     until = time.monotonic() + BESIDE_S + BESIDE_WARM_UP_S
                     while not ended and time.monotonic() < until:
-                        if ends.of(wanted) == wanted:
+                        share = sum(ends.of(wanted).values()) / sum(wanted.values())
+                        if share == 1 or time.monotonic() > deadline:
                             ended = time.monotonic()
                         time.sleep(_POLL_S)
                     worst_ms = max(worst_ms, p99_ms(producer))
-        return worst_ms, ended
+        assert share > 0, "nothing is mirrored"
+        return worst_ms, ended, share
 
     def _many_partitions(self, target: Target) -> Measured:
         row = f"{self._wide_partitions * _WIDE_TOPICS:,} partitions"
-        with costs(target, self._source) as spent:
-            target.mirror(self._source.bootstrap, "wide-.*")
-            self._await_mirrored(target, self._wide, self._wide_partitions)
+        try:
+            with costs(target, self._source) as spent:
+                target.mirror(self._source.bootstrap, "wide-.*")
+                self._await_mirrored(target, self._wide, self._wide_partitions)
+        except TimeoutError as error:
+            print(f"{target.name}: {row}: {error}", flush=True)
+            return
         yield row, TIME, spent[2]
         yield row, CPU_S, spent[0]
         yield row, MEMORY, peak_mb(target)

@@ -8,7 +8,8 @@ of one node, names of topics as at the source, a task for each core, offsets of 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -98,12 +99,13 @@ class MirrorMakerTarget:
 
 
 class OdradekTarget:
-    """An Odradek with a link."""
+    """An Odradek with a link. `link`: further properties of it."""
 
     name = ODRADEK_NAME
 
-    def __init__(self, folder: Path, stack: ExitStack) -> None:
+    def __init__(self, folder: Path, stack: ExitStack, link: Mapping[str, str]) -> None:
         self.broker = stack.enter_context(MeasuredOdradek(folder / "broker"))
+        self._link = link
         self._links: list[str] = []
 
     def mirror(self, source: str, topics: str) -> None:
@@ -111,25 +113,23 @@ class OdradekTarget:
             for link in self._links:
                 mirrors.set_state(admin, link, mirrors.LinkState.PAUSED, dry_run=False)
             self._links.append(f"link-{len(self._links)}")
-            properties = {"bootstrap.servers": source, "topics": topics, "groups": ".*"}
+            properties = {"bootstrap.servers": source, "topics": topics, "groups": ".*", **self._link}
             mirrors.create_link(admin, self._links[-1], properties, dry_run=False)
 
     def pids(self) -> list[int]:
         return [self.broker.pid]
 
 
-KINDS: dict[str, type[MirrorMakerTarget] | type[OdradekTarget]] = {
-    MIRROR_MAKER_NAME: MirrorMakerTarget,
-    ODRADEK_NAME: OdradekTarget,
-}
-
-
 @contextmanager
-def running(name: str, folder: Path) -> Iterator[Target]:
-    """A target of its kind, from its start to its end."""
+def running(name: str, folder: Path, link: Mapping[str, str]) -> Iterator[Target]:
+    """A target of its kind, from its start to its end, when its files are deleted. `link`: properties of Odradek's."""
     folder.mkdir()
-    with ExitStack() as stack:
-        yield KINDS[name](folder, stack)
+    try:
+        with ExitStack() as stack:
+            is_odradek = name == ODRADEK_NAME
+            yield OdradekTarget(folder, stack, link) if is_odradek else MirrorMakerTarget(folder, stack)
+    finally:
+        shutil.rmtree(folder)
 
 
 def peak_mb(target: Target) -> float:

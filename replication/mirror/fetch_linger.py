@@ -17,9 +17,7 @@ from collections.abc import Callable
 
 
 class FetchLinger:
-    """`linger_ms` returns the pause, 0 for none; it may change meanwhile. Times are in milliseconds, of a clock that only goes
-    forward.
-    """
+    """`linger_ms` returns the pause, 0 for none; it may change meanwhile. Times are milliseconds of a monotonic clock."""
 
     def __init__(self, linger_ms: Callable[[], int]) -> None:
         self._linger_ms = linger_ms

@@ -69,4 +69,6 @@ class Mirrors:
 
 def _with_settings_of(link: Link, running: Link) -> Link:
     """The running link with those settings of `link` that it takes as it runs."""
-    return replace(running, state=link.state, throttle=link.throttle, linger_ms=link.linger_ms, cuts_diverged=link.cuts_diverged)
+    return replace(
+        running, state=link.state, throttle=link.throttle, linger_ms=link.linger_ms, cuts_diverged=link.cuts_diverged
+    )

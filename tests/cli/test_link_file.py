@@ -17,6 +17,7 @@ prefix: eu.
 replication-factor: 3
 cut-diverged: true
 throttle: 1000000
+linger: 5
 acls: true
 quotas: true
 share-groups: false
@@ -32,7 +33,7 @@ def test_file_has_all_of_a_link(tmp_path: Path) -> None:
     file.write_text(GOOD)
     link = parse_link("dr", read_link_file(file))
     assert link.bootstrap == (("a", 9092), ("b", 9092)) and link.prefix == "eu." and link.replication_factor == 3
-    assert link.cuts_diverged and link.throttle == 1_000_000 and link.follows_topic("orders-eu")
+    assert link.cuts_diverged and (link.throttle, link.linger_ms) == (1_000_000, 5) and link.follows_topic("orders-eu")
     assert link.follows_acls and link.follows_quotas and not link.follows_share_groups
     assert link.client == {"security.protocol": "SASL_SSL", "sasl.password": "hunter2", "request.timeout.ms": "5000"}
 

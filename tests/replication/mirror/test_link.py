@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from odradek.metadata.mirror_keys import SHOWN, is_shown, link_key, split_key
-from odradek.replication.mirror.link import InvalidLink, LinkState, parse_link, properties_of_links
+from odradek.replication.mirror.link import LINGER_MS, InvalidLink, LinkState, parse_link, properties_of_links
 from odradek.replication.mirror.progress import MirrorProgress, parse_progress
 
 GOOD = {"bootstrap.servers": "a:1,[::1]:2", "topics": "orders.*", "groups": "g-.*", "sasl.password": "hunter2"}
@@ -21,6 +21,7 @@ def test_link_is_parsed_from_its_properties() -> None:
     assert link.bootstrap == (("a", 1), ("::1", 2)) and link.state is LinkState.ACTIVE
     assert link.follows_topic("orders-eu") and not link.follows_topic("xorders")
     assert not parse_link("dr", GOOD | {"topics": ".*"}).follows_topic("__consumer_offsets")
+    assert link.linger_ms == LINGER_MS and parse_link("dr", GOOD | {"fetch.linger.ms": "0"}).linger_ms == 0
     assert link.follows_group("g-1") and not link.follows_group("h")
     assert link.client == {"sasl.password": "hunter2"} and "hunter2" not in repr(link)
 
@@ -43,6 +44,10 @@ def test_names_with_a_prefix_lead_back() -> None:
         ({"state": "hunter2"}, "not one of active, paused, stopped"),
         ({"prefix": "a/b"}, "characters"),
         ({"replication.factor": "-2"}, "not a number"),
+        ({"fetch.linger.ms": ""}, "not milliseconds from 0 to 1000"),
+        ({"fetch.linger.ms": "-1"}, "not milliseconds from 0 to 1000"),
+        ({"fetch.linger.ms": "1001"}, "not milliseconds from 0 to 1000"),
+        ({"fetch.linger.ms": "\u0663"}, "not milliseconds from 0 to 1000"),
     ],
 )
 def test_bad_property_is_named(change: dict[str, str], words: str) -> None:

@@ -57,6 +57,22 @@ class Quota:
         self.recorded.append((hosted.index, size))
 
 
+class Pauses:
+    """Pauses that the test sets."""
+
+    def __init__(self, pause_ms: float) -> None:
+        self._pause_ms = pause_ms
+        self.sent_ms: list[float] = []
+        self.urgent: list[bool] = []
+
+    def sent(self, now_ms: float) -> None:
+        self.sent_ms.append(now_ms)
+
+    def pause_ms(self, now_ms: float, *, is_urgent: bool) -> float:
+        self.urgent.append(is_urgent)
+        return self._pause_ms
+
+
 class Sent(NamedTuple):
     at_ms: int
     endpoint: Endpoint
@@ -74,6 +90,7 @@ class Harness:
         count: int = 1,
         *,
         start_behind_remote: Callable[[FollowedPartition], object] | None = None,
+        pauses: Pauses | None = None,
         **properties: str,
     ) -> None:
         self.clock = loop_clock()
@@ -86,7 +103,7 @@ class Harness:
         self.damage = DamageCounters()
         self.config = BrokerConfig({key.replace("_", "."): value for key, value in properties.items()})
         node, requests = node_of(self.config, clock=self.clock, damage=self.damage), self
-        self.fetcher = ReplicaFetcher(node, LEADER, "fetcher-0", requests, self.quota, start_behind_remote)
+        self.fetcher = ReplicaFetcher(node, LEADER, "fetcher-0", requests, self.quota, start_behind_remote, pauses)
         self.hosted = [Hosted(path, FOLLOWER, index=index, log_class=ScriptedLog) for index in range(count)]
         for hosted in self.hosted:
             hosted.follow_leader(LEADER)
@@ -248,6 +265,31 @@ def test_leader_that_the_metadata_does_not_know_is_looked_for_again(tmp_path: Pa
         harness.leaders_endpoint = LEADERS_ENDPOINT
         await after_ms(300)
         assert len(harness.sent) == 1
+
+    simulated(story)
+
+
+def test_next_fetch_waits_for_its_pause_and_a_change_does_not(tmp_path: Path) -> None:
+    async def story() -> None:
+        pauses = Pauses(30)
+        harness = Harness(tmp_path, pauses=pauses)
+        await turns()
+        await harness.respond()
+        await after_ms(28)
+        assert len(harness.sent) == 1
+        await after_ms(4)
+        assert len(harness.sent) == 2 and len(pauses.sent_ms) == 2
+        await harness.respond(data(0, joined(batch()), end=1))
+        assert pauses.urgent == [False, True], "a follower's partition with records does not wait"
+        late = Hosted(tmp_path, FOLLOWER, index=7)
+        late.follow_leader(LEADER)
+        harness.follow(late)
+        await after_ms(1)
+        assert harness.asked() == {0: 1, 7: 0}, "a change is sent at once"
+        await harness.respond()
+        harness.fetcher.close()
+        await after_ms(40)
+        assert len(harness.sent) == 3
 
     simulated(story)
 
