@@ -126,9 +126,12 @@ NIGHTLY = (
         ),
     ),
     Part(
-        "a directory that both brokers open in turn while topics grow and are deleted",
+        "a directory that both brokers open in turn, again and again, while topics grow and are deleted",
         "directories that both open in turn, after stops and kills, with records, groups and new topics",
-        ("tests/server/controller/test_admin_exchange.py::test_kafka_goes_on_where_we_stopped_*",),
+        (
+            "tests/server/controller/test_admin_exchange.py::test_kafka_goes_on_where_we_stopped_*",
+            "tests/storage/test_kafka_directory.py::test_kafka_and_odradek_take_turns_on_one_directory",
+        ),
     ),
     Part(
         "Spark and Kafka Streams that are killed, or run through other front ends",
@@ -179,7 +182,7 @@ NIGHTLY = (
     ),
     Part(
         "explored states, mutants, and bugs that are injected to be found by simulations",
-        "the simulations without bugs, with a third of their seeds",
+        "the simulations without bugs, with a fifth of their seeds",
         (
             "tests/explored",
             "tests/coordinator/test_*simulation.py::test_simulation_detects_injected_bug_*",
@@ -191,15 +194,29 @@ NIGHTLY = (
     ),
     Part(
         "attacks that are measured: memory, latency and time of large requests, and odd command lines",
-        "each attack beside a good client, the fields on one node, stalls, and the cost of configs and envelopes",
+        "each attack beside a good client with its memory, the fields on one node, stalls, the cost of configs and envelopes",
         (
             "tests/hostile/test_cost.py::test_twice_the_items_take_at_most_twice_the_time_and_no_long_turn",
             "tests/hostile/test_command_lines.py::test_random_command_line_ends_in_one_line_and_the_right_status",
             "tests/hostile/test_fields.py::test_fields_at_their_edges_end_nothing[3]",
-            "tests/hostile/test_good_client.py::test_memory_comes_back_after_requests_of_many_items[3]",
+            "tests/hostile/test_good_client.py::test_memory_comes_back_after_requests_of_many_items",
             "tests/hostile/test_good_client.py::test_room_finds_dead_node_and_bug_lines",
             "tests/hostile/test_half_open_handshakes.py::test_half_open_handshakes_that_are_held_leave_p99_within_twice",
         ),
+    ),
+    Part(
+        "checks that are removed from the kernel, so that its fuzzer under sanitizers finds them",
+        "the fuzzer with all checks, and with one check removed for each kind of error",
+        (
+            "tests/kernel/test_sanitizers.py::test_fuzzer_finds_a_removed_check[columns.c*",
+            "tests/kernel/test_sanitizers.py::test_fuzzer_finds_a_removed_check[small_log.c*",
+            "tests/kernel/test_sanitizers.py::test_fuzzer_finds_a_removed_check[snappy.c*",
+        ),
+    ),
+    Part(
+        "the checkpoint of a query of Spark in the console",
+        "a checkpoint in the form of Spark, and queries by their groups",
+        ("tests/console/test_pipelines.py::test_query_of_spark_is_shown_by_its_checkpoint",),
     ),
     Part(
         "compilations of the loops of scans, once more with numba's own checks, and without a cache",
