@@ -18,17 +18,27 @@ from .access import connect
 T = TypeVar("T")
 DEADLINE_S = 120.0
 _POLL_S = 0.02
+#: Time between two probes, in times of one. Probes that take long, such as commands and pages, took a whole core.
+_PAUSE_FACTOR = 3
+_LONGEST_PAUSE_S = 0.5
 
 
 def eventually(probe: Callable[[], T], *, what: str, deadline_s: float = DEADLINE_S) -> T:
     """Returns the first true value of `probe`; raises AssertionError with `what` when none comes in time."""
     deadline = time.monotonic() + deadline_s
     while True:
+        began = time.monotonic()
         found = probe()
         if found:
             return found
         assert time.monotonic() < deadline, f"in {deadline_s} s it did not happen that {what}"
-        time.sleep(_POLL_S)
+        pause_after_probe(began)
+
+
+def pause_after_probe(began: float) -> None:
+    """Sleeps until the next probe of a condition. `began`: when the last one began, in seconds of `time.monotonic`."""
+    lasted = time.monotonic() - began
+    time.sleep(max(_POLL_S, min(_LONGEST_PAUSE_S, _PAUSE_FACTOR * lasted)))
 
 
 def is_end_of_partition(message: Message) -> bool:

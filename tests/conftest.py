@@ -70,7 +70,7 @@ sys.addaudithook(_guard)
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--tier", choices=TIERS, default=TIERS[-1], help="the highest tier of tests to run")
     parser.addoption("--few-examples", action="store_true", help="random tests run a tenth of their examples")
-    parser.addoption("--some-examples", action="store_true", help="random tests run a third of their examples")
+    parser.addoption("--some-examples", action="store_true", help="random tests run a fifth of their examples")
 
 
 #: Slower set-ups are listed by `--durations`.

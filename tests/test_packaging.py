@@ -138,3 +138,11 @@ print(found, source.name(), sys.modules[source.__module__].__file__)
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, cwd=tmp_path, env=clean, capture_output=True, text=True, timeout=120)
     assert done.stdout.strip() == f"['{SPARK_NAME}'] odradek {tmp_path}/odradek/spark/source.py", done.stderr
+
+
+def test_wheel_has_the_consoles_templates_style_scripts_and_licences(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    wanted = [file for folder in ("static", "templates") for file in (ROOT / "console" / folder).iterdir()]
+    missing = [file.name for file in wanted if f"odradek/console/{file.parent.name}/{file.name}" not in names]
+    assert {"htmx-LICENSE.txt", "uplot-LICENSE.txt"} <= {file.name for file in wanted}
+    assert len(wanted) >= 12 and missing == []

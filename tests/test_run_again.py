@@ -19,7 +19,10 @@ WITHOUT_NIGHTLY = """
 def pytest_addoption(parser):
     parser.addoption("--some-examples", action="store_true")
 """
-PYTEST_INI = "[pytest]\naddopts = --import-mode=importlib\nasyncio_default_fixture_loop_scope = function\n"
+PYTEST_INI = "[pytest]\naddopts = --import-mode=importlib\n"
+#: Only the plugins of tests/run: those of other packages take two thirds of the CPU of each start of pytest.
+OTHERS = ("anyio", "asyncio", "hypothesispytest", "odradek", "timeout")
+PLUGINS = {"PYTEST_ADDOPTS": " ".join(f"-p no:{name}" for name in OTHERS)}
 #: Folders that the test did not make have no tests.
 PYTEST = """for word in "$@"; do
   case $word in tests*|compat_tests*|spark_examples*) [ -e "$word" ] || exit 0; esac
@@ -116,7 +119,7 @@ class Checkout:
             "ODRADEK_TEST_AGAIN",
             "CI",
         )
-        variables = {name: value for name, value in os.environ.items() if name not in left}
+        variables = {name: value for name, value in os.environ.items() if name not in left} | PLUGINS
         command = [self.folder / "tests" / "run", *arguments]
         return subprocess.run(
             command, env=variables, capture_output=True, text=True, timeout=DEADLINE_S, check=False, cwd=self.folder

@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +20,50 @@ from odradek.archive import Archiver, Covered, Owner, open_catalog
 from odradek.archive.rows import RAW_SCHEMA
 from odradek.archive.store import Table
 
+from compat_tests.cli.commands import Done
 from tests.archive.harness.broker import Harness
 from tests.archive.harness.tables import START, dead_letter_rows, open_table, rows_of, source_of
+from tests.harness.commands import command_here
+
+MISTAKES: list[tuple[list[str], int, str]] = [
+    (["archive", "orders"], 2, "give --warehouse DIR"),
+    (["archive", "orders", "--warehouse", "w", "--parquet", "p"], 2, "give --warehouse DIR"),
+    (["archive", "a.b", "a-b", "--parquet", "p"], 2, "topics a.b and a-b have one table, a_b"),
+    (["archive", "orders", "--parquet", "p", "--table", "../x"], 2, "is not a name of a table"),
+    (["archive", "gone", "--warehouse", "w", "--once"], 3, "gone"),
+    (["archive", "orders", "--key", "id", "--parquet", "p"], 2, "--key writes Iceberg tables"),
+    (["archive", "orders", "--key", "key,id", "--warehouse", "w"], 2, "a key is the record's `key`"),
+    (["archive", "orders", "--row-ttl", "90", "--warehouse", "w"], 2, "--row-ttl needs --key"),
+    (["archive", "orders", "--key", "key", "--row-ttl", "nan", "--warehouse", "w"], 2, "takes a number of seconds"),
+    (["archive", "orders", "--partition-by", "id", "--warehouse", "w"], 2, "columns need --key"),
+    (
+        ["archive", "orders", "--key", "key", "--envelope", "debezium", "--warehouse", "w"],
+        2,
+        "needs --value-format",
+    ),
+    (["table", "status", "nothing", "--warehouse", "w"], 1, "there is no folder"),
+    (["table", "status", "nothing", "--warehouse", "."], 1, "there is no table nothing, but none"),
+    (["archive", "orders", "--once", "--parquet", "/dev/null/x"], 1, "topic orders"),
+    (["archive", "orders", "--once", "--warehouse", "/dev/null/x"], 1, "/dev/null"),
+    (
+        ["archive", "orders", "--once", "--warehouse", "w", "--catalog", "uri=sqlite:////dev/null/c.db"],
+        1,
+        "catalog",
+    ),
+    (["archive", "orders", "--once", "--parquet", "p", "-X", "bootstrap.servers=127.0.0.1:1"], 4, "start a broker"),
+    (["table", "maintain", "--catalog", "type=nonsense"], 1, "the catalog cannot be opened"),
+    (["replay", "nothing", "orders", "--parquet", "p"], 1, "has no manifest.json"),
+    (["replay", "kafka.nothing", "orders", "--warehouse", "w"], 1, "the catalog has no table kafka.nothing"),
+]
 
 
-def run(harness: Harness, *words: str, status: int = 0, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+def run(harness: Harness, *words: str, status: int = 0) -> Done:
+    return command_here(*words, *cluster_of(harness, words), status=status)
+
+
+def cluster_of(harness: Harness, words: Sequence[str]) -> tuple[str, ...]:
     has_own = (words[0] == "table" and words[1] != "rebuild") or "-X" in words
-    cluster = () if has_own else ("-b", harness.process.bootstrap)
-    command = [sys.executable, "-m", "odradek", *words, *cluster]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=folder)
-    assert done.returncode == status, done.stderr
-    return done
+    return () if has_own else ("-b", harness.process.bootstrap)
 
 
 def test_archive_follows_its_topics_until_a_signal_and_reports_the_rows(harness: Harness, tmp_path: Path) -> None:
@@ -51,56 +85,34 @@ def test_archive_follows_its_topics_until_a_signal_and_reports_the_rows(harness:
     assert source_of("iceberg", tmp_path, "orders").read(0, 0, 9).column("value").to_pylist() == [{"id": 1}]
 
 
-@pytest.mark.parametrize(
-    ("words", "status", "message"),
-    [
-        (["archive", "orders"], 2, "give --warehouse DIR"),
-        (["archive", "orders", "--warehouse", "w", "--parquet", "p"], 2, "give --warehouse DIR"),
-        (["archive", "a.b", "a-b", "--parquet", "p"], 2, "topics a.b and a-b have one table, a_b"),
-        (["archive", "orders", "--parquet", "p", "--table", "../x"], 2, "is not a name of a table"),
-        (["archive", "gone", "--warehouse", "w", "--once"], 3, "gone"),
-        (["archive", "orders", "--key", "id", "--parquet", "p"], 2, "--key writes Iceberg tables"),
-        (["archive", "orders", "--key", "key,id", "--warehouse", "w"], 2, "a key is the record's `key`"),
-        (["archive", "orders", "--row-ttl", "90", "--warehouse", "w"], 2, "--row-ttl needs --key"),
-        (["archive", "orders", "--key", "key", "--row-ttl", "nan", "--warehouse", "w"], 2, "takes a number of seconds"),
-        (["archive", "orders", "--partition-by", "id", "--warehouse", "w"], 2, "columns need --key"),
-        (
-            ["archive", "orders", "--key", "key", "--envelope", "debezium", "--warehouse", "w"],
-            2,
-            "needs --value-format",
-        ),
-        (["table", "status", "nothing", "--warehouse", "w"], 1, "there is no folder"),
-        (["table", "status", "nothing", "--warehouse", "."], 1, "there is no table nothing, but none"),
-        (["archive", "orders", "--once", "--parquet", "/dev/null/x"], 1, "topic orders"),
-        (["archive", "orders", "--once", "--warehouse", "/dev/null/x"], 1, "/dev/null"),
-        (
-            ["archive", "orders", "--once", "--warehouse", "w", "--catalog", "uri=sqlite:////dev/null/c.db"],
-            1,
-            "catalog",
-        ),
-        (["archive", "orders", "--once", "--parquet", "p", "-X", "bootstrap.servers=127.0.0.1:1"], 4, "start a broker"),
-        (["table", "maintain", "--catalog", "type=nonsense"], 1, "the catalog cannot be opened"),
-        (["replay", "nothing", "orders", "--parquet", "p"], 1, "has no manifest.json"),
-        (["replay", "kafka.nothing", "orders", "--warehouse", "w"], 1, "the catalog has no table kafka.nothing"),
-    ],
-)
+@pytest.mark.parametrize(("words", "status", "message"), MISTAKES)
 def test_mistakes_are_one_line_and_a_status(
     harness: Harness, words: list[str], status: int, message: str, tmp_path: Path
 ) -> None:
     done = run(harness, *(str(tmp_path / one) if len(one) == 1 else one for one in words), status=status)
-    assert message in done.stderr and "Traceback" not in done.stderr and done.stderr.count("\n") <= 2
+    assert message in done.err and "Traceback" not in done.err and done.err.count("\n") <= 2
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "message"), [one for one in MISTAKES if one[2] in ("gone", "start a broker")]
+)
+def test_mistakes_of_a_process_are_one_line_with_what_its_libraries_write(
+    harness: Harness, words: list[str], status: int, message: str, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-m", "odradek", *words, *cluster_of(harness, words)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path)
+    assert done.returncode == status and message in done.stderr
+    assert "Traceback" not in done.stderr and done.stderr.count("\n") <= 2
 
 
 def test_tables_of_a_run_that_fails_in_part_are_shown_with_the_reason(harness: Harness, tmp_path: Path) -> None:
     harness.create("well")
     harness.write("well", [b"1", b"2"])
     done = run(harness, "archive", "well", "gone", "--parquet", str(tmp_path), "--once", "--output", "json", status=3)
-    well, gone = json.loads(done.stdout)
+    well, gone = json.loads(done.out)
     assert (well["topic"], well["rows"], well["state"]) == ("well", 2, "up to date")
     assert (
-        (gone["topic"], gone["state"]) == ("gone", "failing")
-        and "gone" in gone["error"]
-        and gone["error"] in done.stderr
+        (gone["topic"], gone["state"]) == ("gone", "failing") and "gone" in gone["error"] and gone["error"] in done.err
     )
 
 
@@ -159,10 +171,10 @@ def test_rebuild_makes_a_table_anew_as_it_is_laid_out(harness: Harness, tmp_path
     old = set(tmp_path.rglob("*.parquet"))
     harness.write(topic, [b'{"id": 1, "v": 10}'])
     words = ["table", "rebuild", "named", f"--{place}", str(tmp_path)]
-    assert "name their format" in run(harness, *words, status=1).stderr
+    assert "name their format" in run(harness, *words, status=1).err
     schema.write_text(schema.read_text().replace("string", "integer"))
     (row,) = json.loads(
-        run(harness, *words, "--value-format", "json", "--value-schema", str(schema), "--output", "json").stdout
+        run(harness, *words, "--value-format", "json", "--value-schema", str(schema), "--output", "json").out
     )
     assert row["topic"] == topic and row["commits"] == 1 and row["error"] is None
     (after,) = status(harness, tmp_path, place)
@@ -172,7 +184,7 @@ def test_rebuild_makes_a_table_anew_as_it_is_laid_out(harness: Harness, tmp_path
     folder = "value.id_bucket" if layout == "keyed" else "timestamp_month"
     assert new and all(folder in str(one) for one in new), new
     harness.delete_records(topic, {0: 5})
-    assert "is gone" in run(harness, *words, "--value-format", "json", status=1).stderr
+    assert "is gone" in run(harness, *words, "--value-format", "json", status=1).err
     assert status(harness, tmp_path, place)[0]["rows"] == after["rows"]
 
 
@@ -181,19 +193,22 @@ def archive_once(harness: Harness, topic: str, folder: Path) -> None:
 
 
 def status(harness: Harness, folder: Path, place: str = "warehouse") -> list[dict[str, Any]]:
-    return list(json.loads(run(harness, "table", "status", f"--{place}", str(folder), "--output", "json").stdout))
+    return list(json.loads(run(harness, "table", "status", f"--{place}", str(folder), "--output", "json").out))
 
 
-def test_protobuf_schema_from_its_own_folder_and_a_warehouse_beside_it(harness: Harness, tmp_path: Path) -> None:
+def test_protobuf_schema_from_its_own_folder_and_a_warehouse_beside_it(
+    harness: Harness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "schemas"
     folder.mkdir()
     (folder / "order.proto").write_text('syntax = "proto3"; message Order { int32 id = 1; }')
     harness.create("protos")
     harness.write("protos", [b"\x08\x07"])
     words = ["archive", "protos", "--value-format", "protobuf", "--value-schema", "order.proto", "--once"]
-    run(harness, *words, "--warehouse", "../w", folder=folder)
+    monkeypatch.chdir(folder)
+    run(harness, *words, "--warehouse", "../w")
     named = ["--catalog", "type=sql", "--catalog", f"uri=sqlite:///{tmp_path}/c.db", "--catalog", "warehouse=../named"]
-    run(harness, *words, *named, folder=folder)
+    run(harness, *words, *named)
     location = (
         open_catalog(None, {"type": "sql", "uri": f"sqlite:///{tmp_path}/c.db"}).load_table("kafka.protos").location()
     )
@@ -207,7 +222,7 @@ def test_inferred_types_are_shown_and_a_schema_changes_them(harness: Harness, tm
     harness.create("odd_first")
     harness.write("odd_first", [b'{"id": "n/a"}', b'{"id": 7}'])
     words = ["archive", "odd_first", "--value-format", "json", "--warehouse", str(tmp_path), "--once"]
-    assert "inferred from 2 values: struct<id: string>" in run(harness, *words).stderr
+    assert "inferred from 2 values: struct<id: string>" in run(harness, *words).err
     schema = tmp_path / "order.json"
     schema.write_text('{"type": "object", "properties": {"id": {"type": "integer"}}}')
     run(harness, *words, "--value-schema", str(schema), "--rebuild")

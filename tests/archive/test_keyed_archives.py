@@ -22,6 +22,7 @@ from odradek.columns import ValueSchema
 from tests.archive.harness.broker import NOW_MS, Harness
 from tests.archive.harness.keyed import open_keyed, rows_by_engine, scanned
 from tests.archive.harness.tables import source_of
+from tests.harness.commands import command_here
 
 pytestmark = pytest.mark.slow
 
@@ -158,8 +159,9 @@ def test_rebuild_makes_the_same_rows_from_the_log(harness: Harness, tmp_path: Pa
 def test_killed_processes_leave_the_last_record_of_each_key(harness: Harness, tmp_path: Path) -> None:
     harness.create("killed", 3)
     rng, producer = random.Random(11), harness.producer()
-    command = [sys.executable, "-m", "odradek", "archive", "killed", "--warehouse", str(tmp_path), "--key", "key"]
-    command += ["--freshness", "0.1", "-b", harness.process.bootstrap]
+    words = ["archive", "killed", "--warehouse", str(tmp_path), "--key", "key", "--freshness", "0.1"]
+    words += ["-b", harness.process.bootstrap]
+    command = [sys.executable, "-m", "odradek", *words]
     for _ in range(3):
         write(producer, rng, 2000)
         producer.flush(30)
@@ -171,8 +173,7 @@ def test_killed_processes_leave_the_last_record_of_each_key(harness: Harness, tm
                 time.sleep(0.001 * rng.randrange(30))
             process.send_signal(signal.SIGKILL)
     producer.flush(30)
-    done = subprocess.run([*command, "--once"], capture_output=True, text=True, timeout=_DEADLINE_S, check=False)
-    assert done.returncode == 0, done.stderr
+    command_here(*words, "--once")
     expected: dict[bytes, Any] = {}
     for partition, offset, _, _, key, value, _ in harness.read("killed"):
         assert key is not None

@@ -14,8 +14,10 @@ from odradek.archive import ArchiveError, ArchiveOptions, Archiver, Replay, Repl
 from odradek.columns import ValueSchema
 
 from compat_tests.cli.commands import odradek_command
+from compat_tests.recipes import eventually
 from tests.archive.harness.broker import NOW_MS, Harness
 from tests.archive.harness.tables import KINDS, open_table, source_of
+from tests.harness.commands import command_here
 
 _DEADLINE_S = 60
 
@@ -98,20 +100,19 @@ def test_the_rate_is_a_limit(harness: Harness, tables: Path) -> None:
 
 def test_a_replay_that_is_killed_continues_where_its_transactions_end(harness: Harness, tables: Path) -> None:
     harness.create("killed", 2)
-    command = [sys.executable, "-m", "odradek", "replay", "kafka.orders", "killed", "-b", harness.process.bootstrap]
-    command += ["--warehouse", str(tables / "iceberg"), "--name", "killed"]
+    words = ["replay", "kafka.orders", "killed", "-b", harness.process.bootstrap]
+    words += ["--warehouse", str(tables / "iceberg"), "--name", "killed"]
+    command = [sys.executable, "-m", "odradek", *words, "--rate", "40"]
     # 1,100 more records take half a minute, and `committed` takes seconds on a machine with much other work.
-    with subprocess.Popen([*command, "--rate", "40"], stdout=subprocess.DEVNULL) as process:
-        deadline = time.monotonic() + _DEADLINE_S
-        while committed(harness, "killed") < 100:
-            assert process.poll() is None and time.monotonic() < deadline
-            time.sleep(0.05)
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        eventually(lambda: committed(harness, "killed") >= 100, what="records are copied", deadline_s=_DEADLINE_S)
+        assert process.poll() is None
         process.kill()
     before = len(harness.read("killed"))
     assert 100 <= before < len(harness.read("orders"))
-    done = subprocess.run([*command, "--output", "plain"], capture_output=True, text=True, timeout=120, check=True)
+    done = command_here(*words, "--output", "plain")
     assert records(harness, "killed") == records(harness, "orders")
-    assert int(done.stdout.split("\t")[1]) == len(harness.read("orders")) - before
+    assert int(done.out.split("\t")[1]) == len(harness.read("orders")) - before
 
 
 def committed(harness: Harness, name: str) -> int:

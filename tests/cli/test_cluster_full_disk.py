@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +13,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from compat_tests.cli.commands import odradek_command
 from compat_tests.recipes import eventually
 from tests.cli.harness.clusters import DEADLINE_S, asked, started
 from tests.cli.harness.restarts import TOPIC, Clients, restarted, row
@@ -49,11 +48,9 @@ def directory(tmp_path: Path) -> Iterator[Path]:
 
 
 def command(*words: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "odradek", *words], capture_output=True, text=True, timeout=DEADLINE_S, check=False
-    )
-    assert "Traceback" not in done.stderr, done.stderr
-    return done.stdout
+    done = odradek_command(*words)
+    assert "Traceback" not in done.err, done.err
+    return done.out
 
 
 def findings(bootstrap: str) -> list[dict[str, str]]:

@@ -17,9 +17,21 @@ from confluent_kafka import Producer
 from odradek.columns import ScanDataset, scan
 from odradek.columns.dataset import pruned
 
+from compat_tests.cli.commands import Done
 from tests.columns.harness.logs import GeneratedLog
+from tests.harness.commands import query_here
 
-Query = Callable[..., subprocess.CompletedProcess[bytes]]
+Query = Callable[..., Done]
+MISTAKES = [
+    (["select * from nothing"], 3, "topic nothing"),
+    (["delete from orders"], 2, "a query is one SELECT statement"),
+    (["select 1; select 2"], 2, "a query is one SELECT statement"),
+    (["select"], 2, "SELECT clause without selection list"),
+    (["select x from orders"], 1, 'column "x" not found'),
+    (["select * from orders", "--value-format", "avro"], 1, "need a schema file or a schema registry"),
+    (["select * from t", "--data-dir", "/nowhere"], 1, "/nowhere has no partition of a topic t"),
+    (["select * from orders", "--output", "table", "--file", "x"], 2, "standard output only"),
+]
 ORDERS = [{"id": number, "customer": f"c{number % 7}", "amount": number * 1.5} for number in range(300)]
 
 
@@ -37,41 +49,42 @@ def place(processes: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 @pytest.fixture
-def query(place: tuple[odradek.Broker, Path]) -> Query:
-    broker, _ = place
+def query(place: tuple[odradek.Broker, Path], capfd: pytest.CaptureFixture[str]) -> Query:
+    address = place[0].bootstrap_servers
+    return lambda *arguments, status=0: query_here(capfd, "query", *arguments, "-b", address, status=status)
 
-    def run(*arguments: str, status: int = 0) -> subprocess.CompletedProcess[bytes]:
-        command = [sys.executable, "-m", "odradek", "query", *arguments, "-b", broker.bootstrap_servers]
-        done = subprocess.run(command, capture_output=True, timeout=120, check=False)
-        assert done.returncode == status, done.stderr
-        return done
 
-    return run
+def query_process(broker: odradek.Broker, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "odradek", "query", *arguments, "-b", broker.bootstrap_servers]
+    return subprocess.run(command, capture_output=True, timeout=120, check=False)
 
 
 def test_table_of_typed_values_warns_of_records_left_out(query: Query) -> None:
     sql = "select value.customer, sum(value.amount) total from orders where value is not null group by 1 order by 1"
     done = query(sql, "--value-format", "json")
-    lines = [line.split() for line in done.stdout.decode().splitlines() if not line.startswith(" ")]
+    lines = [line.split() for line in done.out.splitlines() if not line.startswith(" ")]
     sums = {f"c{one}": sum(o["amount"] for o in ORDERS if o["customer"] == f"c{one}") for one in range(7)}
     assert lines == [["customer", "total"], *([name, str(total)] for name, total in sums.items())]
-    assert b"1 undecodable value of orders became null" in done.stderr
+    assert "1 undecodable value of orders became null" in done.err
     left = query('select "offset", reason from "orders.undecodable"', "--value-format", "json", "--output", "jsonl")
-    assert json.loads(left.stdout) == {"offset": 300, "reason": "it is not UTF-8: invalid start byte at byte 0"}
+    assert json.loads(left.out) == {"offset": 300, "reason": "it is not UTF-8: invalid start byte at byte 0"}
 
 
-def test_csv_json_and_parquet_have_the_same_rows(query: Query, tmp_path: Path) -> None:
+def test_csv_json_and_parquet_have_the_same_rows(
+    place: tuple[odradek.Broker, Path], query: Query, tmp_path: Path
+) -> None:
     sql = 'select "offset", key, value from orders order by "offset";'
-    rows = json.loads(query(sql, "--output", "json").stdout)
+    rows = json.loads(query(sql, "--output", "json").out)
     assert [(one["offset"], one["key"]) for one in rows[:3]] == [(0, "c0"), (1, "c1"), (2, "c2")]
     assert rows[300] == {"offset": 300, "key": "c\\x80", "value": "\\xffbroken"} and len(rows) == 301
-    assert [json.loads(line) for line in query(sql, "--output", "jsonl").stdout.splitlines()] == rows
-    assert query(sql, "--output", "csv").stdout.decode().splitlines()[0] == "offset,key,value"
-    for arguments in (("--file", str(tmp_path / "found.parquet")), ("--output", "parquet")):
-        done = query(sql, *arguments)
-        if done.stdout:
-            (tmp_path / "found.parquet").write_bytes(done.stdout)
-        assert pyarrow.parquet.read_table(tmp_path / "found.parquet").to_pylist() == rows
+    assert [json.loads(line) for line in query(sql, "--output", "jsonl").out.splitlines()] == rows
+    assert query(sql, "--output", "csv").out.splitlines()[0] == "offset,key,value"
+    query(sql, "--file", str(tmp_path / "found.parquet"))
+    done = query_process(place[0], sql, "--output", "parquet")
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "printed.parquet").write_bytes(done.stdout)
+    for name in ("found.parquet", "printed.parquet"):
+        assert pyarrow.parquet.read_table(tmp_path / name).to_pylist() == rows
 
 
 def test_data_directory_is_queried_without_a_broker(place: tuple[odradek.Broker, Path], query: Query) -> None:
@@ -79,30 +92,25 @@ def test_data_directory_is_queried_without_a_broker(place: tuple[odradek.Broker,
     done = query(
         "select count(*) n from orders", "--data-dir", str(directory), "--output", "jsonl", "-b", "127.0.0.1:1"
     )
-    assert json.loads(done.stdout) == {"n": 301}
-    assert json.loads(query('select value from "my.topic"', "--output", "jsonl").stdout) == {"value": "one"}
+    assert json.loads(done.out) == {"n": 301}
+    assert json.loads(query('select value from "my.topic"', "--output", "jsonl").out) == {"value": "one"}
     binary = query(
         "select hex(value) h from orders limit 1 offset 300", "--value-format", "binary", "--output", "jsonl"
     )
-    assert json.loads(binary.stdout) == {"h": b"\xffbroken".hex().upper()}
+    assert json.loads(binary.out) == {"h": b"\xffbroken".hex().upper()}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "status", "words"),
-    [
-        (["select * from nothing"], 3, b"topic nothing"),
-        (["delete from orders"], 2, b"a query is one SELECT statement"),
-        (["select 1; select 2"], 2, b"a query is one SELECT statement"),
-        (["select"], 2, b"SELECT clause without selection list"),
-        (["select x from orders"], 1, b'column "x" not found'),
-        (["select * from orders", "--value-format", "avro"], 1, b"need a schema file or a schema registry"),
-        (["select * from t", "--data-dir", "/nowhere"], 1, b"/nowhere has no partition of a topic t"),
-        (["select * from orders", "--output", "table", "--file", "x"], 2, b"standard output only"),
-    ],
-)
-def test_mistakes_are_one_line_and_a_status(query: Query, arguments: list[str], status: int, words: bytes) -> None:
+@pytest.mark.parametrize(("arguments", "status", "words"), MISTAKES)
+def test_mistakes_are_one_line_and_a_status(query: Query, arguments: list[str], status: int, words: str) -> None:
     done = query(*arguments, status=status)
-    assert words in done.stderr and done.stderr.count(b"\n") <= 2 and b"Traceback" not in done.stderr
+    assert words in done.err and done.err.count("\n") <= 2 and "Traceback" not in done.err
+
+
+def test_mistake_of_a_process_is_one_line_and_a_status(place: tuple[odradek.Broker, Path]) -> None:
+    (arguments, status, words), *_ = MISTAKES
+    done = query_process(place[0], *arguments)
+    assert done.returncode == status and words.encode() in done.stderr
+    assert done.stderr.count(b"\n") <= 2 and b"Traceback" not in done.stderr
 
 
 def test_damaged_segment_is_named_or_skipped_with_a_warning(query: Query, tmp_path: Path) -> None:
@@ -116,9 +124,9 @@ def test_damaged_segment_is_named_or_skipped_with_a_warning(query: Query, tmp_pa
     file.write_bytes(damaged)
     sql = ["select count(*) n from t", "--data-dir", str(tmp_path), "--output", "jsonl"]
     done = query(*sql, status=1)
-    assert file.name.encode() in done.stderr and b"offset" in done.stderr
+    assert file.name in done.err and "offset" in done.err
     skipped = query(*sql, "--skip-unreadable")
-    assert 0 < json.loads(skipped.stdout)["n"] < len(made.rows) and file.name.encode() in skipped.stderr
+    assert 0 < json.loads(skipped.out)["n"] < len(made.rows) and file.name in skipped.err
 
 
 def test_dataset_reads_the_columns_and_offsets_that_an_engine_asks_for(tmp_path: Path) -> None:

@@ -1,17 +1,17 @@
-"""The console and the base install: one error line without the extra, no imports by a broker, all files in the wheel."""
+"""The console and the base install: one error line without the extra, no imports by a broker, no build step of pages.
+
+The files in the wheel: tests/test_packaging.py.
+"""
 
 from __future__ import annotations
 
 import re
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import pytest
 from odradek.cli.main import main
-
-from tests.wheels import built_wheel
 
 CONSOLE = Path(__file__).resolve().parents[2] / "console"
 EXTRAS = ("starlette", "uvicorn", "jinja2", "itsdangerous")
@@ -48,15 +48,6 @@ def test_start_with_console_needs_a_listener_without_credentials(
     )
     assert main(["start", "--console", "0", "--data-dir", str(tmp_path), *secured]) == 2
     assert "--command-config" in capsys.readouterr().err
-
-
-@pytest.mark.usefixtures("processes")
-def test_wheel_has_templates_style_scripts_and_the_licences() -> None:
-    names = set(zipfile.ZipFile(built_wheel()).namelist())
-    wanted = [file for folder in ("static", "templates") for file in (CONSOLE / folder).iterdir()]
-    missing = [file.name for file in wanted if f"odradek/console/{file.parent.name}/{file.name}" not in names]
-    assert {"htmx-LICENSE.txt", "uplot-LICENSE.txt"} <= {file.name for file in wanted}
-    assert len(wanted) >= 12 and missing == []
 
 
 def test_pages_and_styles_name_no_other_host() -> None:

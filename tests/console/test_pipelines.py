@@ -35,7 +35,7 @@ import sys
 from pyspark.sql import SparkSession
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
 reader = spark.readStream.format("odradek").option("kafka.bootstrap.servers", sys.argv[1])
-rows = reader.option("subscribe", "orders").option("startingOffsets", "earliest").load()
+rows = reader.option("subscribe", "lines").option("startingOffsets", "earliest").load()
 query = rows.writeStream.format("noop").option("checkpointLocation", sys.argv[2]).trigger(availableNow=True).start()
 query.awaitTermination()
 """
@@ -72,7 +72,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         _fill(made)
         options = ("--warehouse", str(folder / "tables"), "--checkpoint", str(folder / "query"))
         metrics = ("--metrics", f"http://127.0.0.1:{port}/metrics", "--checkpoint", str(folder / "nothing"))
-        console = ConsoleProcess(here.bootstrap_servers, folder, *options, *metrics)
+        written = ("--checkpoint", str(folder / "written"))
+        console = ConsoleProcess(here.bootstrap_servers, folder, *options, *metrics, *written)
         made.visitor = Visitor(console.address)
         yield made
         console.stop()
@@ -83,11 +84,6 @@ def _fill(world: World) -> None:
     orders = world.here.topic("orders")
     orders.send(*[b'{"id": 1}'] * 3)
     world.run("archive", "orders", "--warehouse", str(world.folder / "tables"), "--once")
-    query = [sys.executable, "-c", _QUERY, world.here.bootstrap_servers, str(world.folder / "query")]
-    environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    done = subprocess.run(query, capture_output=True, text=True, timeout=300, check=False, env=environment)
-    # The batch counts: on a busy machine Spark's own stop may fail after it.
-    assert list((world.folder / "query/commits").glob("[0-9]*")), done.stderr[-2000:]
     orders.send(*[b'{"id": 2}'] * 4)
     world.source.topic("followed").send(*[b"1"] * 5)
     world.run("mirror", "create", "dr", "--from", world.source.bootstrap_servers, "--topics", "followed")
@@ -101,6 +97,19 @@ def test_mirror_is_shown_with_its_progress(world: World) -> None:
     assert row[1] == world.source.bootstrap_servers and row[2] == "following" and row[3] == "1"
     page = world.visitor.get("/pipelines/mirror/dr")
     assert "End at the source" in page and 'href="/groups/__mirror.dr"' in page
+
+
+@pytest.fixture
+def query_of_spark(world: World) -> None:
+    """Has Spark take 3 records of a topic, to which 4 more come after that."""
+    lines = world.here.topic("lines")
+    lines.send(*[b"1"] * 3)
+    query = [sys.executable, "-c", _QUERY, world.here.bootstrap_servers, str(world.folder / "query")]
+    environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    done = subprocess.run(query, capture_output=True, text=True, timeout=300, check=False, env=environment)
+    # The batch counts: on a busy machine Spark's own stop may fail after it.
+    assert list((world.folder / "query/commits").glob("[0-9]*")), done.stderr[-2000:]
+    lines.send(*[b"2"] * 4)
 
 
 def _with_lag(row: list[str], column: int, lag: str) -> list[str]:
@@ -121,9 +130,22 @@ def test_archive_is_shown_with_the_records_that_its_table_lacks(world: World) ->
     assert "Position" in world.visitor.get("/pipelines/archive/kafka.orders")
 
 
+@pytest.mark.usefixtures("query_of_spark")
 def test_query_of_spark_is_shown_by_its_checkpoint(world: World) -> None:
-    row = eventually(lambda: world.row("query"), what="the checkpoint is read")
+    row = eventually(lambda: _with_lag(world.row("query"), 4, "4"), what="the checkpoint is read")
     assert row[2:5] == ["has offsets", "1", "4"]
+
+
+def test_checkpoint_in_the_form_of_spark_is_shown_with_the_records_that_its_query_lacks(world: World) -> None:
+    for name, text in (("offsets", 'v1\n{"batchWatermarkMs":0}\n{"orders":{"0":3}}\n'), ("commits", "v1\n{}\n")):
+        (world.folder / "written" / name).mkdir(parents=True)
+        (world.folder / "written" / name / "0").write_text(text)
+    row = eventually(lambda: _with_lag(world.row("written"), 4, "4"), what="the checkpoint is read")
+    assert row[2:5] == ["has offsets", "1", "4"]
+
+
+def test_folder_without_a_checkpoint_is_named(world: World) -> None:
+    eventually(lambda: world.row("nothing"), what="the folders are read")
     assert world.row("nothing")[2] == "no checkpoint of a query is in the folder"
 
 

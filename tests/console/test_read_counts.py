@@ -100,7 +100,7 @@ def test_filtered_search_of_large_records_moves_on_with_each_page(
 def test_slow_filter_of_many_small_records_moves_on(broker: odradek.Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch whose records take longer than a round may is read in parts."""
     monkeypatch.setattr(merge, "_MOST_ROUND_SECONDS", 0)
-    topic, count = f"small-{next(_NAMES)}", 400
+    topic, count = f"small-{next(_NAMES)}", 150
     broker.topic(topic).send(*[b'{"n": %d}' % number for number in range(count)])
     found = list(itertools.islice(pages(broker, Query(topic, value='"n": 7}'), seconds=0.0), count + 1))
     assert not found[-1].edges and [record.offset for one in found for record in one.records] == [7]

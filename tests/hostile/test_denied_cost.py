@@ -34,10 +34,10 @@ def denying() -> Iterator[MeasuredBroker]:
         yield broker
 
 
-def least_longest_turn_s(broker: MeasuredBroker, frame: bytes) -> float:
-    """The first request of an API imports its code."""
+def leaves_the_loop(broker: MeasuredBroker, frame: bytes) -> bool:
+    """Whether one of several requests blocks the loop within the budget. The first request of an API imports its code."""
     broker.exchange(frame)
-    return min(broker.longest_turn_s(frame) for _ in range(TRIES))
+    return any(broker.longest_turn_s(frame) < TURN_BUDGET_S for _ in range(TRIES))
 
 
 @pytest.mark.slow
@@ -45,7 +45,7 @@ def least_longest_turn_s(broker: MeasuredBroker, frame: bytes) -> float:
 def test_refusals_of_many_names_leave_the_loop_to_others(denying: MeasuredBroker, shape: Shape) -> None:
     world = World(TOPIC, bytes(15) + b"\1", GROUP, denying.broker.server.node_id)
     frame = frame_of(request_of(shape, world, NAMES), shape.version)
-    assert least_longest_turn_s(denying, frame) < TURN_BUDGET_S
+    assert leaves_the_loop(denying, frame)
 
 
 def fetch_of_many(version: int, session_epoch: int) -> bytes:
@@ -69,7 +69,7 @@ def fetch_of_many(version: int, session_epoch: int) -> bytes:
 @pytest.mark.parametrize("version", [4, 12, 17])
 def test_fetch_of_very_many_denied_topics_leaves_the_loop_to_others(denying: MeasuredBroker, version: int) -> None:
     """By name, with a session to be opened; and by ids that no topic has."""
-    assert least_longest_turn_s(denying, fetch_of_many(version, INITIAL_EPOCH)) < TURN_BUDGET_S
+    assert leaves_the_loop(denying, fetch_of_many(version, INITIAL_EPOCH))
 
 
 @pytest.mark.parametrize("version", [12, 17])
@@ -77,4 +77,4 @@ def test_fetch_of_very_many_topics_in_an_unknown_session_leaves_the_loop_to_othe
     denying: MeasuredBroker, version: int
 ) -> None:
     """The response is short; the request is freed in slices all the same."""
-    assert least_longest_turn_s(denying, fetch_of_many(version, INITIAL_EPOCH + 1)) < TURN_BUDGET_S
+    assert leaves_the_loop(denying, fetch_of_many(version, INITIAL_EPOCH + 1))

@@ -132,17 +132,24 @@ NIGHTLY = (
         ),
     ),
     Part(
-        "scans of tiers in S3 beside their broker",
-        "the same scans of tiers in a folder, and those of S3 from another machine",
+        "scans of tiers in S3 beside their broker, and with each codec",
+        "the same scans of tiers in a folder, and those of S3 from another machine with and without a codec",
         (
+            "tests/columns/test_tier.py::test_records_do_not_depend_on_the_size_of_a_request[s3-100*",
+            "tests/columns/test_tier.py::test_scan_from_another_machine_has_the_records_of_a_consumer[s3-gzip*",
+            "tests/columns/test_tier.py::test_scan_from_another_machine_has_the_records_of_a_consumer[s3-lz4*",
+            "tests/columns/test_tier.py::test_scan_from_another_machine_has_the_records_of_a_consumer[s3-snappy*",
             "tests/columns/test_tier.py::test_scan_of_a_directory_has_the_records_of_a_consumer[s3*",
             "tests/columns/test_tier.py::test_scan_of_a_tiered_topic_has_the_records_of_a_consumer[s3*",
         ),
     ),
     Part(
-        "a directory that both brokers open in turn while topics grow and are deleted",
+        "a directory that both brokers open in turn, again and again, while topics grow and are deleted",
         "directories that both open in turn, after stops and kills, with records, groups and new topics",
-        ("tests/server/controller/test_admin_exchange.py::test_kafka_goes_on_where_we_stopped_*",),
+        (
+            "tests/server/controller/test_admin_exchange.py::test_kafka_goes_on_where_we_stopped_*",
+            "tests/storage/test_kafka_directory.py::test_kafka_and_odradek_take_turns_on_one_directory",
+        ),
     ),
     Part(
         "Spark and Kafka Streams that are killed, or run through other front ends; Spark's own sink and warnings",
@@ -208,7 +215,7 @@ NIGHTLY = (
     ),
     Part(
         "explored states, mutants, and bugs that are injected to be found by simulations",
-        "the simulations without bugs, with a third of their seeds",
+        "the simulations without bugs, with a fifth of their seeds",
         (
             "tests/explored",
             "tests/coordinator/test_*simulation.py::test_simulation_detects_injected_bug_*",
@@ -216,19 +223,45 @@ NIGHTLY = (
             "tests/replication/quorum/test_quorum_simulation.py::test_injected_bug_is_caught",
             "tests/server/node/test_cluster_simulation.py::test_injected_bug_of_a_cluster_is_caught",
             "tests/server/node/test_cluster_simulation.py::test_seed_of_a_cluster_is_independent_of_machine_speed",
+            "tests/simulated/test_simulated.py::test_injected_bug_is_found",
+            "tests/simulated/test_simulated.py::test_seed_gives_the_same_history_byte_for_byte",
         ),
     ),
     Part(
         "attacks that are measured: memory, latency and time of large requests, and odd command lines",
-        "each attack beside a good client, the fields on one node, stalls, and the cost of configs and envelopes",
+        "each attack beside a good client with its memory, fields on one node, stalls, the cost of configs and envelopes",
         (
             "tests/hostile/test_cost.py::test_twice_the_items_take_at_most_twice_the_time_and_no_long_turn",
+            "tests/hostile/test_denied_cost.py::test_fetch_of_very_many_denied_topics_leaves_the_loop_to_others[4]",
+            "tests/hostile/test_denied_cost.py::test_fetch_of_very_many_topics_in_an_unknown_session_*[12]",
             "tests/hostile/test_command_lines.py::test_random_command_line_ends_in_one_line_and_the_right_status",
             "tests/hostile/test_fields.py::test_fields_at_their_edges_end_nothing[3]",
-            "tests/hostile/test_good_client.py::test_memory_comes_back_after_requests_of_many_items[3]",
+            "tests/hostile/test_good_client.py::test_memory_comes_back_after_requests_of_many_items",
             "tests/hostile/test_good_client.py::test_room_finds_dead_node_and_bug_lines",
             "tests/hostile/test_half_open_handshakes.py::test_half_open_handshakes_that_are_held_leave_p99_within_twice",
         ),
+    ),
+    Part(
+        "checks that are removed from the kernel, so that its fuzzer under sanitizers finds them",
+        "the fuzzer with all checks, and with one check removed for each kind of error",
+        (
+            "tests/kernel/test_sanitizers.py::test_fuzzer_finds_a_removed_check[columns.c*",
+            "tests/kernel/test_sanitizers.py::test_fuzzer_finds_a_removed_check[small_log.c*",
+            "tests/kernel/test_sanitizers.py::test_fuzzer_finds_a_removed_check[snappy.c*",
+        ),
+    ),
+    Part(
+        "the service of examples/payments without its bug, by a suite of pytest and one in JavaScript",
+        "the service without its bug in simulations, and with its bug by each program",
+        (
+            "tests/testing/test_examples.py::test_a_lost_answer_shows_the_bug[faults-True]",
+            "tests/testing/test_examples.py::test_a_lost_answer_shows_the_bug[node-True]",
+        ),
+    ),
+    Part(
+        "the checkpoint of a query of Spark in the console",
+        "a checkpoint in the form of Spark, and queries by their groups",
+        ("tests/console/test_pipelines.py::test_query_of_spark_is_shown_by_its_checkpoint",),
     ),
     Part(
         "compilations of the loops of scans, once more with numba's own checks, and without a cache",

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,7 +10,10 @@ import odradek
 import pytest
 from confluent_kafka import Producer
 
-Run = Callable[..., subprocess.CompletedProcess[bytes]]
+from compat_tests.cli.commands import Done
+from tests.harness.commands import query_here
+
+Run = Callable[..., Done]
 PLACES = ("--warehouse", "--parquet")
 
 
@@ -30,14 +31,8 @@ def broker(processes: None) -> Iterator[odradek.Broker]:
 
 
 @pytest.fixture
-def run(broker: odradek.Broker) -> Run:
-    def run(*words: str, status: int = 0) -> subprocess.CompletedProcess[bytes]:
-        command = [sys.executable, "-m", "odradek", *words, "-b", broker.bootstrap_servers]
-        done = subprocess.run(command, capture_output=True, timeout=120, check=False)
-        assert done.returncode == status, done.stderr
-        return done
-
-    return run
+def run(broker: odradek.Broker, capfd: pytest.CaptureFixture[str]) -> Run:
+    return lambda *words, status=0: query_here(capfd, *words, "-b", broker.bootstrap_servers, status=status)
 
 
 @pytest.mark.parametrize("option", PLACES)
@@ -51,7 +46,7 @@ def test_query_reads_the_table_and_the_log_behind_it(
     _produce(broker, other, b"of a topic without a table")
     sql = f'select "offset", key, value from {topic} union all select "offset", key, value from {other} order by 1, 3'
     done = run("query", sql, option, str(tmp_path), "--output", "jsonl")
-    assert [json.loads(line) for line in done.stdout.splitlines()] == [
+    assert [json.loads(line) for line in done.out.splitlines()] == [
         {"offset": 0, "key": "k", "value": "a"},
         {"offset": 0, "key": "k", "value": "of a topic without a table"},
         {"offset": 1, "key": "k", "value": "\\xff"},
@@ -65,23 +60,23 @@ def test_typed_table_takes_its_format(broker: odradek.Broker, run: Run, tmp_path
     _produce(broker, "typed", b'{"n": 2}')
     place = ("--warehouse", str(tmp_path), "--output", "csv")
     done = run("query", "select sum(value.n) n from typed", "--value-format", "json", "--value-schema", "infer", *place)
-    assert done.stdout == b"n\n3\n"
+    assert done.out == "n\n3\n"
     refused = run("query", "select * from typed", *place, status=1)
-    assert b"are typed, not raw: name their format" in refused.stderr
+    assert "are typed, not raw: name their format" in refused.err
 
 
 @pytest.mark.parametrize(
     ("words", "status", "error"),
     [
-        (("--warehouse", "DIR", "--parquet", "DIR"), 2, b"give --warehouse DIR, --catalog KEY=VALUE, or --parquet DIR"),
-        (("--warehouse", "DIR", "--latest-per-key"), 2, b"read logs alone"),
-        (("--parquet", "DIR", "--data-dir", "DIR"), 2, b"read logs alone"),
-        (("--warehouse", "DIR/none"), 1, b"there is no folder"),
+        (("--warehouse", "DIR", "--parquet", "DIR"), 2, "give --warehouse DIR, --catalog KEY=VALUE, or --parquet DIR"),
+        (("--warehouse", "DIR", "--latest-per-key"), 2, "read logs alone"),
+        (("--parquet", "DIR", "--data-dir", "DIR"), 2, "read logs alone"),
+        (("--warehouse", "DIR/none"), 1, "there is no folder"),
     ],
 )
 def test_options_that_exclude_tables_are_named(
-    run: Run, tmp_path: Path, words: tuple[str, ...], status: int, error: bytes
+    run: Run, tmp_path: Path, words: tuple[str, ...], status: int, error: str
 ) -> None:
     done = run("query", "select 1 from x", *(one.replace("DIR", str(tmp_path)) for one in words), status=status)
-    assert error in done.stderr
-    assert done.stderr.count(b"\n") == 1
+    assert error in done.err
+    assert done.err.count("\n") == 1

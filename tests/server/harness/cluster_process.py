@@ -25,11 +25,11 @@ from odradek.protocol.schema import Message
 from compat_tests.access import connect
 from compat_tests.broker_process import free_port, start_all
 from compat_tests.odradek_process import OdradekProcess
+from compat_tests.recipes import pause_after_probe
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 DEADLINE_S = 120
 COMBINED, BROKER, CONTROLLER = "broker,controller", "broker", "controller"
-_POLL_S = 0.02
 
 
 class ClusterNode(OdradekProcess):
@@ -173,13 +173,14 @@ class Cluster:
         deadline_s = self.deadline_s if deadline_s is None else deadline_s
         deadline = time.monotonic() + deadline_s
         while True:
+            began = time.monotonic()
             with contextlib.suppress(OSError, EOFError):
                 if value := found():
                     return value
             if time.monotonic() > deadline:
                 words = "\n".join(f"--- {node.node_id}\n{node.last_words(25)}" for node in self.nodes.values())
                 raise AssertionError(f"{what if isinstance(what, str) else what()}: not in {deadline_s} s\n{words}")
-            time.sleep(_POLL_S)
+            pause_after_probe(began)
 
     def controller(self, node: ClusterNode | None = None) -> int:
         """Returns the id of the active controller, as a broker reports it; -1 when it reports none."""
