@@ -97,9 +97,9 @@ class Node:
             self._life.pause()
 
     def resume(self) -> None:
-        """Ends the pause. A plain callback of the loop calls it."""
+        """Ends the pause: what became due runs now, in order."""
         if self._life is not None:
-            self._life.resume()
+            self._simulation.loop.call_soon(self._life.resume)
 
     async def stop(self) -> None:
         """Stops the node. Returns after an orderly shutdown of its process."""

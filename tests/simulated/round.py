@@ -13,6 +13,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from aiokafka.client import AIOKafkaClient
 from aiokafka.cluster import ClusterMetadata
 from odradek.testing.simulation import Simulation
 from odradek.testing.simulation.cluster.client import Client
@@ -51,7 +52,7 @@ from compat_tests.histories.workloads import (
 from compat_tests.share_faults.group import SharedTopic
 from tests.simulated.blocking import Pause, as_coroutine, connect
 from tests.simulated.chain import chain_copier, committed
-from tests.simulated.clients import SimulatedAiokafka, brokers_in_order
+from tests.simulated.clients import SimulatedAiokafka, brokers_in_order, paced_metadata_update
 from tests.simulated.drain import Drain
 from tests.simulated.plan import (
     CHAIN,
@@ -157,6 +158,7 @@ class Round:
             with self._simulation as simulation, Recorder(self._path) as self._recorder:
                 simulation.replaced.replace(socket, "create_connection", connect)
                 simulation.replaced.replace(ClusterMetadata, "brokers", brokers_in_order)
+                simulation.replaced.replace(AIOKafkaClient, "_metadata_update", paced_metadata_update)
                 simulation.loop.set_exception_handler(self._met_exception)
                 try:
                     simulation.run(self._until_over())

@@ -121,7 +121,7 @@ class FaultInjector:
             node.drift(0.0)
             self._cluster.simulation.disk.mend(node.name)
             self._cluster.simulation.loop.thread_s.pop(node.name, None)
-            asyncio.get_running_loop().call_soon(node.resume)
+            node.resume()
         await asyncio.gather(*self._stopping)
         for node_id, node in self._cluster.nodes.items():
             if not node.is_running:
