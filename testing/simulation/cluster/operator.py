@@ -133,7 +133,10 @@ class Operator:
     def _reassign(self) -> tuple[Request, int]:
         """Reassigns a partition. Two replicas are the minimum for durability."""
         replicas = self._rng.sample(self._node_ids, self._rng.choice((2, 3)))
-        name, count = self._rng.choice(list(self._partitions.items()))
+        # A run of one topic draws nothing for it: its seeds are known for the bugs that they find.
+        topics = list(self._partitions)
+        name = topics[0] if len(topics) == 1 else self._rng.choice(topics)
+        count = self._partitions[name]
         partition = ReassignablePartition(self._rng.randrange(count), replicas)
         return AlterPartitionReassignmentsRequest(_TIMEOUT_MS, topics=[ReassignableTopic(name, [partition])]), 1
 
