@@ -11,6 +11,7 @@ import asyncio
 import heapq
 import socket
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextvars import Context
 from functools import partial
@@ -94,6 +95,10 @@ def _run_owned(handle: _OwnedHandle | _OwnedTimer) -> None:
 class VirtualLoop(asyncio.BaseEventLoop):
     """The event loop. `network` implements `create_server` and `create_connection`."""
 
+    # Of the base class.
+    _ready: deque[asyncio.Handle]
+    _scheduled: list[asyncio.TimerHandle]
+
     def __init__(self, rng: Random, network: LoopNetwork, started: float | None = None) -> None:
         super().__init__()
         self.rng = rng
@@ -148,7 +153,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             timer = _OwnedTimer(when, callback, args, self, context)
             timer.owner = owner
         heapq.heappush(self._scheduled, timer)
-        timer._scheduled = True
+        timer._scheduled = True  # type: ignore[attr-defined]
         return timer
 
     # ---- threads and connections

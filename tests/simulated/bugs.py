@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from compat_tests.histories.injected import sitecustomize
-from tests.simulated.plan import COORDINATORS, GROUPS, TRANSACTIONS
+from tests.simulated.plan import CHAIN, COORDINATORS, GROUPS, SHARE, TRANSACTIONS
 
 
 class Bug(NamedTuple):
@@ -29,6 +29,8 @@ BUGS = {
     "drop-a-marker": Bug({"G1a", "lost-write"}, (), _MEMBERS),
     "reuse-an-offset": Bug({"inconsistent-offsets"}, _CUTS, _MEMBERS),
     "accept-fenced-commits": Bug({"fenced-commit"}, (), _MEMBERS),
+    "commit-aborted-offsets": Bug({"chain-lost"}, ("kill", "reset"), (CHAIN,)),
+    "release-accepted-records": Bug({"share-accepted-again"}, (), (SHARE,)),
 }
 
 
