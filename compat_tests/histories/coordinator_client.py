@@ -86,9 +86,9 @@ class CoordinatorClient:
         )
         self.check(response.topics[0].partitions[0].error_code)
 
-    def committed(self, topic: str) -> int | None:
-        """Returns the offset of partition 0, None if there is none."""
-        topics = [OffsetFetchRequestTopics(name=topic, partition_indexes=[0])]
+    def committed(self, topic: str, partition: int = 0) -> int | None:
+        """Returns the offset of the partition, None if there is none."""
+        topics = [OffsetFetchRequestTopics(name=topic, partition_indexes=[partition])]
         group = OffsetFetchRequestGroup(group_id=self._key, topics=topics)
         response = self.call(OffsetFetchRequest(groups=[group], require_stable=True), 8).groups[0]
         self.check(response.error_code)

@@ -1,19 +1,24 @@
-"""Power loss: each file keeps only what was synced, and a file that was never synced loses everything.
+"""Disks that lose power, that are full, and that fail.
 
+At a power loss each file keeps only what was synced, and a file that was never synced loses everything.
 Sizes are noted at each fsync; a power loss truncates files to them. Directories keep their current state: a renamed or
-removed entry stays so. `tests/storage` has its own tests for directories.
+removed entry stays so. `tests/storage` has its own tests for directories. A full disk takes a part of a write, as Linux
+does; a failing disk fails writes and syncs.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import IO, TYPE_CHECKING
 
 from .incarnations import OWNER, name_of
 
 if TYPE_CHECKING:
+    from ...protocol.buffer import Buffer
     from .replacements import Replacements
 
 #: Disks are simulated, so their files are kept in memory.
@@ -23,9 +28,15 @@ IN_MEMORY = next((path for path in ("/dev/shm",) if os.access(path, os.W_OK)), N
 class Disk:
     """Notes every fsync of the simulation once installed. `root`: contains a directory for each node, with its name."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, rng: Random) -> None:
         self._root = root
+        self._rng = rng
         self._synced: dict[tuple[int, int], int] = {}
+        #: By node: the bytes until its disk is full, and the likelihood with which a write or sync fails.
+        self._room: dict[str, int] = {}
+        self._failing: dict[str, float] = {}
+        #: The nodes that met a full or a failing disk since it was mended.
+        self.struck: set[str] = set()
 
     def install(self, replacements: Replacements) -> None:
         for name, noting in (
@@ -36,11 +47,62 @@ class Disk:
         ):
             replacements.replace(os, name, noting(getattr(os, name)))
         replacements.replace(os, "sync", self._sync_all)
+        replacements.replace(os, "write", self._write(os.write))
+        replacements.replace(os, "pwrite", self._write(os.pwrite))
+
+    # ---- full and failing disks
+
+    def fill(self, node: str, room_bytes: int) -> None:
+        """Leaves so much room on the node's disk. The writes of its code to open descriptors count."""
+        self._room[node] = room_bytes
+
+    def fail(self, node: str, likelihood: float) -> None:
+        """Makes each write and sync of the node fail with this likelihood."""
+        self._failing[node] = likelihood
+
+    def mend(self, node: str) -> None:
+        self._room.pop(node, None)
+        self._failing.pop(node, None)
+        self.struck.discard(node)
+
+    @property
+    def are_all_in_order(self) -> bool:
+        return not self._room and not self._failing
+
+    def _strike(self) -> None:
+        """Raises OSError if the disk of the calling node fails now."""
+        if self._failing:
+            node = name_of(OWNER.get())
+            likelihood = self._failing.get(node)
+            if likelihood is not None and self._rng.random() < likelihood:
+                self.struck.add(node)
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    def _write(self, real: Callable[..., int]) -> Callable[..., int]:
+        """Replaces a write function."""
+
+        def write(fd: int, data: Buffer, *position: int) -> int:
+            self._strike()
+            node = name_of(OWNER.get()) if self._room else ""
+            room = self._room.get(node)
+            if room is None:
+                return real(fd, data, *position)
+            if not room:
+                self.struck.add(node)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            written = real(fd, memoryview(data)[:room], *position)
+            self._room[node] = room - written
+            return written
+
+        return write
+
+    # ---- what is synced
 
     def _noting_sync(self, real: Callable[..., None]) -> Callable[..., None]:
         """Replaces a sync function. The simulated disk is as fast as memory: the sync is only noted."""
 
         def sync(fd: int | IO[bytes]) -> None:
+            self._strike()
             found = os.fstat(fd if isinstance(fd, int) else fd.fileno())
             self._synced[found.st_dev, found.st_ino] = found.st_size
 

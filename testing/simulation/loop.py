@@ -1,21 +1,24 @@
 """An event loop in virtual time: when nothing is ready, the clock advances to the next due event.
 
 Each callback belongs to a node, by the context in which it was scheduled. Callbacks of a node that has crashed since
-are skipped. Work for threads runs on the loop itself, a little later, so that the seed decides the order.
+are skipped, and those of a paused one wait. Work for threads runs on the loop itself, a little later, so that the seed
+decides the order.
 """
 
 from __future__ import annotations
 
 import asyncio
+import heapq
 import socket
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from contextvars import Context
 from functools import partial
 from random import Random
 from typing import Any, Protocol, TypeVar, TypeVarTuple, Union, Unpack
 
-from .incarnations import OWNER
+from .incarnations import OWNER, Incarnation, name_of
 
 #: The duration of work on a thread, such as a flush.
 THREAD_S = (0.0002, 0.004)
@@ -56,8 +59,45 @@ class _Clock:
         return []
 
 
+class _OwnedHandle(asyncio.Handle):
+    """A callback of a node."""
+
+    __slots__ = ("owner",)
+    owner: Incarnation
+    _loop: VirtualLoop
+
+    def _run(self) -> None:
+        _run_owned(self)
+
+
+class _OwnedTimer(asyncio.TimerHandle):
+    """A callback of a node that is due at a time."""
+
+    __slots__ = ("owner",)
+    owner: Incarnation
+    _loop: VirtualLoop
+
+    def _run(self) -> None:
+        _run_owned(self)
+
+
+def _run_owned(handle: _OwnedHandle | _OwnedTimer) -> None:
+    owner = handle.owner
+    if owner.held is not None:
+        owner.held.append(handle)
+    elif owner.is_alive:
+        asyncio.Handle._run(handle)
+        watch = handle._loop.watch
+        if watch is not None:
+            watch(owner.name)
+
+
 class VirtualLoop(asyncio.BaseEventLoop):
     """The event loop. `network` implements `create_server` and `create_connection`."""
+
+    # Of the base class.
+    _ready: deque[asyncio.Handle]
+    _scheduled: list[asyncio.TimerHandle]
 
     def __init__(self, rng: Random, network: LoopNetwork, started: float | None = None) -> None:
         super().__init__()
@@ -68,6 +108,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         #: The first time of the clock, by default the day's own in whole seconds: clients with C inside stamp records
         #: without asking Python.
         self.started = float(int(time.time())) if started is None else started
+        #: By node: the duration of work on its threads, if its disk is slow.
+        self.thread_s: dict[str, tuple[float, float]] = {}
         self._now = self.started
         self._selector = _Clock(self)
         self._clock_resolution = TURN_S / 2
@@ -89,36 +131,37 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     # ---- ownership
 
-    def call_soon(
-        self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    def _call_soon(
+        self, callback: Callable[..., object], args: Sequence[Any], context: Context | None
     ) -> asyncio.Handle:
-        return super().call_soon(self._owned(callback, context), *args, context=context)
+        owner = OWNER.get() if context is None else context.get(OWNER)
+        if owner is None:
+            handle = asyncio.Handle(callback, args, self, context)
+        else:
+            handle = _OwnedHandle(callback, args, self, context)
+            handle.owner = owner
+        self._ready.append(handle)
+        return handle
 
     def call_at(
         self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        return super().call_at(when, self._owned(callback, context), *args, context=context)
-
-    def _owned(
-        self, callback: Callable[[Unpack[Ts]], object], context: Context | None
-    ) -> Callable[[Unpack[Ts]], object]:
         owner = OWNER.get() if context is None else context.get(OWNER)
         if owner is None:
-            return callback
-
-        def run(*args: *Ts) -> None:
-            if owner.is_alive:
-                callback(*args)
-                if self.watch is not None:
-                    self.watch(owner.name)
-
-        return run
+            timer = asyncio.TimerHandle(when, callback, args, self, context)
+        else:
+            timer = _OwnedTimer(when, callback, args, self, context)
+            timer.owner = owner
+        heapq.heappush(self._scheduled, timer)
+        timer._scheduled = True  # type: ignore[attr-defined]
+        return timer
 
     # ---- threads and connections
 
     def run_in_executor(self, executor: object, func: Callable[[Unpack[Ts]], T], *args: *Ts) -> asyncio.Future[T]:
         done: asyncio.Future[T] = self.create_future()
-        self.call_later(self.rng.uniform(*THREAD_S), _work, done, partial(func, *args))
+        duration_s = self.thread_s.get(name_of(OWNER.get()), THREAD_S)
+        self.call_later(self.rng.uniform(*duration_s), _work, done, partial(func, *args))
         return done
 
     async def create_server(  # type: ignore[override]

@@ -112,7 +112,7 @@ class SimulatedNetwork:
         far = Transport(self, listener.factory(), listener.context.copy(), peer=("127.0.0.1", port))
         near.other, far.other = far, near
         self._ends[near] = self._ends[far] = None
-        far.context.run(far.protocol.connection_made, far)
+        far.run(far.protocol.connection_made, far)
         near.protocol.connection_made(near)
         return near, protocol
 

@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVarTuple, Unpack
 
 from .incarnations import OWNER, name_of
 from .loop import VirtualLoop
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .loop import AnyProtocol
 
 Address = tuple[str, int]
+Ts = TypeVarTuple("Ts")
 
 #: The retry interval over a cut link.
 RETRY_S = 0.05
@@ -46,7 +47,10 @@ class Transport(asyncio.Transport):
         super().__init__()
         self.protocol = protocol
         self.context = context
-        self.node = name_of(context.get(OWNER))
+        self.owner = context.get(OWNER)
+        self.node = name_of(self.owner)
+        #: Work of the network runs in it, outside of all nodes, whichever of them are alive.
+        self._outside = contextvars.Context()
         self._links = links
         self._peer = peer
         loop = asyncio.get_running_loop()
@@ -106,8 +110,14 @@ class Transport(asyncio.Transport):
             self._later(self._links.delay(self.node, self.other.node), self._arrive)
 
     def _later(self, delay_s: float, function: Callable[[], None]) -> None:
-        """Schedules work of the network, which runs outside of all contexts, whichever nodes are alive."""
-        contextvars.Context().run(self._loop.call_later, delay_s, function)
+        self._loop.call_at(self._loop.time() + delay_s, function, context=self._outside)
+
+    def run(self, function: Callable[[Unpack[Ts]], object], *args: *Ts) -> None:
+        """Runs a function of the protocol; after its pause if the process is paused."""
+        if self.owner is not None and self.owner.held is not None:
+            self._loop.call_soon(function, *args, context=self.context)
+        else:
+            self.context.run(function, *args)
 
     def _arrive(self) -> None:
         self._is_flowing = False
@@ -121,12 +131,12 @@ class Transport(asyncio.Transport):
             data = b"".join(self._sent)
             self._sent.clear()
             self._sent_bytes = 0
-            self.other.context.run(self.other.deliver, data)
+            self.other.run(self.other.deliver, data)
             if self._loop.watch is not None:
                 self._loop.watch(self.other.node)
             if self._writes_paused and not self._is_over:
                 self._writes_paused = False
-                self.context.run(self.protocol.resume_writing)
+                self.run(self.protocol.resume_writing)
             self.flow()
         elif self._is_closing:
             self._end(None)

@@ -45,6 +45,8 @@ class Node:
         self._properties = {**_PROPERTIES, "listeners": "PLAINTEXT://127.0.0.1:0", **properties}
         #: The offset of its clock from the true time; may be changed at any moment.
         self.skew_s = 0.0
+        #: The seconds by which its clock is ahead after each second, and since when.
+        self._drift, self._drifts_since = 0.0, 0.0
         self._life: Incarnation | None = None
         self._server: BrokerServer | None = None
 
@@ -73,12 +75,31 @@ class Node:
         config = BrokerConfig({"log.dirs": str(self.directory), **self._properties})
         time_s = asyncio.get_running_loop().time
         server = BrokerServer(
-            config, clock=lambda: time_s() + self.skew_s, turn_clock=count(0.0, TURN_CLOCK_STEP_S).__next__
+            config, clock=lambda: self._clock(time_s()), turn_clock=count(0.0, TURN_CLOCK_STEP_S).__next__
         )
         self._life, self._server = Incarnation(self.name), server
         await self._within(server.start())
         said = [f"{one.name}://{one.endpoint.address}" for one in server.network.listeners]
         self._properties["listeners"] = ",".join(said)
+
+    def _clock(self, now: float) -> float:
+        return now + self.skew_s + self._drift * (now - self._drifts_since)
+
+    def drift(self, rate: float) -> None:
+        """Makes the clock gain `rate` seconds a second from now on; 0 ends it, and the offset stays."""
+        now = self._simulation.loop.time()
+        self.skew_s = self._clock(now) - now
+        self._drift, self._drifts_since = rate, now
+
+    def pause(self) -> None:
+        """Stops the process, as SIGSTOP does: it stands still while time passes. Its kernel goes on."""
+        if self._life is not None:
+            self._life.pause()
+
+    def resume(self) -> None:
+        """Ends the pause: what became due runs now, in order."""
+        if self._life is not None:
+            self._simulation.loop.call_soon(self._life.resume)
 
     async def stop(self) -> None:
         """Stops the node. Returns after an orderly shutdown of its process."""
@@ -145,7 +166,7 @@ class Simulation:
         self.network = SimulatedNetwork(random.Random(self.rng.random()), latency_s)
         self.loop = VirtualLoop(random.Random(self.rng.random()), self.network, started)
         self.directory = Path(tempfile.mkdtemp(prefix="odradek-simulation-", dir=IN_MEMORY))
-        self.disk = Disk(self.directory)
+        self.disk = Disk(self.directory, random.Random(seed))
         self.buggify = buggify.Buggify(random.Random(self.rng.random()), points) if points else None
         #: The functions that are replaced while it is entered; more may be added.
         self.replaced = Replacements()

@@ -25,7 +25,7 @@ from pathlib import Path
 from odradek.testing.simulation.cluster.faults import KINDS
 
 from tests.simulated.bugs import BUGS, environment_of, inject
-from tests.simulated.plan import draw
+from tests.simulated.plan import WORKLOADS, Given, draw
 from tests.simulated.result import Result, read, result_of, table
 from tests.simulated.round import Round
 
@@ -66,6 +66,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=1, help="seeds at a time")
     parser.add_argument("--seconds", type=float, help="the simulated time of each seed; by default the seed draws it")
     parser.add_argument("--fault", action="append", choices=KINDS, default=[], help="of each seed, in place of its own")
+    parser.add_argument("--workload", action="append", choices=WORKLOADS, default=[], help="the same, of workloads")
+    parser.add_argument("--long", action="store_true", help="quiet stretches of hours, in which ids expire")
     parser.add_argument("--folder", type=Path, default=Path("simulated-hours"), help="of results and bad histories")
     parser.add_argument("--only", type=int, metavar="SEED", help="run this seed here, and show its verdict")
     parser.add_argument("--trace", action="store_true", help="with --only: print each event")
@@ -87,11 +89,7 @@ def _run_many(options: argparse.Namespace, results: Path, commit: str) -> None:
         while True:
             is_time_left = not options.minutes or time.monotonic() - began < options.minutes * 60
             while hours < options.hours and is_time_left and len(running) < options.workers:
-                running.add(
-                    pool.submit(
-                        _run_apart, next(seeds), _arguments(options.seconds, options.fault), options.folder, commit
-                    )
-                )
+                running.add(pool.submit(_run_apart, next(seeds), _arguments(_given(options)), options.folder, commit))
             if not running:
                 return
             ended, running = wait(running, return_when=FIRST_COMPLETED)
@@ -116,10 +114,18 @@ def _summary(result: Result) -> str:
     )
 
 
-def _arguments(seconds: float | None, faults: Sequence[str]) -> list[str]:
+def _given(options: argparse.Namespace) -> Given:
+    return Given(options.seconds, options.fault, options.workload, options.long)
+
+
+def _arguments(given: Given) -> list[str]:
     """Returns the arguments of a seed's process that stand for what the seed would draw."""
-    drawn = [] if seconds is None else ["--seconds", str(seconds)]
-    return [*drawn, *(argument for fault in faults for argument in ("--fault", fault))]
+    return [
+        *([] if given.seconds is None else ["--seconds", str(given.seconds)]),
+        *(argument for fault in given.faults for argument in ("--fault", fault)),
+        *(argument for workload in given.workloads for argument in ("--workload", workload)),
+        *(["--long"] if given.is_long else []),
+    ]
 
 
 def _environment() -> dict[str, str]:
@@ -167,7 +173,7 @@ def _run_one(options: argparse.Namespace) -> int:
     options.folder.mkdir(parents=True, exist_ok=True)
     inject()
     history = options.folder / f"{options.only}.jsonl"
-    round_ = Round(draw(options.only, options.seconds, options.fault), history, print if options.trace else None)
+    round_ = Round(draw(options.only, _given(options)), history, print if options.trace else None)
     outcome = round_.run()
     if not outcome.is_good and not options.trace:
         print("\n".join(round_.trace.lines))
@@ -200,7 +206,8 @@ def _show_bugs(names: Sequence[str], seconds: float, folder: Path) -> int:
         os.environ.update(environment_of(name))
         found: Sequence[str] = ()
         for seed in range(1, _BUG_SEEDS + 1):
-            result = _run_apart(seed, _arguments(seconds, bug.faults), folder / name, "bug")
+            arguments = _arguments(Given(seconds, bug.faults, bug.workloads))
+            result = _run_apart(seed, arguments, folder / name, "bug")
             found = sorted(set(bug.found_as) & set(result.anomalies))
             if found:
                 print(f"{name}: seed {seed} finds {', '.join(found)}", flush=True)

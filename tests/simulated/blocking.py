@@ -15,8 +15,6 @@ from typing import Any, TypeVar
 from greenlet import getcurrent, greenlet
 
 T = TypeVar("T")
-#: The longest pause that `Pause` makes of a shorter one.
-_LONGEST_PAUSE_S = 120.0
 
 
 async def as_coroutine(function: Callable[[], T]) -> T:
@@ -46,11 +44,14 @@ def sleep(seconds: float) -> None:
 
 
 class Pause(threading.Event):
-    """An event whose waits take `stretch` times as long: few operations an hour, or many."""
+    """An event whose waits take `stretch` times as long, but not longer than `longest_s` for it: few operations an hour, or
+    many.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, longest_s: float) -> None:
         super().__init__()
         self.stretch = 1.0
+        self._longest_s = longest_s
         self._waiting: dict[asyncio.Future[None], None] = {}
 
     def set(self) -> None:
@@ -65,7 +66,7 @@ class Pause(threading.Event):
     def wait(self, timeout: float | None = None) -> bool:
         assert timeout is not None
         if not self.is_set():
-            wait_for(self._wait(min(timeout * self.stretch, max(timeout, _LONGEST_PAUSE_S))))
+            wait_for(self._wait(min(timeout * self.stretch, max(timeout, self._longest_s))))
         return self.is_set()
 
     async def _wait(self, seconds: float) -> None:

@@ -10,22 +10,27 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from compat_tests.histories.injected import sitecustomize
+from tests.simulated.plan import CHAIN, COORDINATORS, GROUPS, SHARE, TRANSACTIONS
 
 
 class Bug(NamedTuple):
-    """Each of `found_as` shows the bug. `faults`: those that bring it out; a seed's own by default."""
+    """Each of `found_as` shows the bug. `faults`, `workloads`: those that bring it out; a seed's own by default."""
 
     found_as: Collection[str]
     faults: Sequence[str] = ()
+    workloads: Sequence[str] = ()
 
 
+_MEMBERS = (TRANSACTIONS, GROUPS, COORDINATORS)
 _CUTS = ("isolate", "cut pair", "kill")
 #: By the names of `sitecustomize.BUGS`.
 BUGS = {
-    "acknowledge-before-isr": Bug({"lost-write", "inconsistent-offsets", "unseen"}, _CUTS),
-    "drop-a-marker": Bug({"G1a", "lost-write"}),
-    "reuse-an-offset": Bug({"inconsistent-offsets"}, _CUTS),
-    "accept-fenced-commits": Bug({"fenced-commit"}),
+    "acknowledge-before-isr": Bug({"lost-write", "inconsistent-offsets", "unseen"}, _CUTS, _MEMBERS),
+    "drop-a-marker": Bug({"G1a", "lost-write"}, (), _MEMBERS),
+    "reuse-an-offset": Bug({"inconsistent-offsets"}, _CUTS, _MEMBERS),
+    "accept-fenced-commits": Bug({"fenced-commit"}, (), _MEMBERS),
+    "commit-aborted-offsets": Bug({"chain-lost"}, ("kill", "reset"), (CHAIN,)),
+    "release-accepted-records": Bug({"share-accepted-again"}, (), (SHARE,)),
 }
 
 

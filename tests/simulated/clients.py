@@ -8,6 +8,7 @@ from collections.abc import Coroutine
 from random import Random
 from typing import Any, TypeVar
 
+from aiokafka.client import AIOKafkaClient
 from aiokafka.cluster import ClusterMetadata
 from odradek.testing.simulation.incarnations import OUTSIDE, OWNER, Incarnation
 from odradek.testing.simulation.loop import VirtualLoop
@@ -26,11 +27,22 @@ _CHOICES = {
     "heartbeat_interval_ms": (1_500, 3_000),
 }
 _METADATA_AGES_MS = (5_000, 300_000)
+_METADATA_UPDATE = AIOKafkaClient._metadata_update
 
 
 def brokers_in_order(cluster: ClusterMetadata) -> list[object]:
     """Replaces a method of aiokafka that returns a set, whose order the address of None decides before Python 3.12."""
     return list((cluster._brokers or cluster._bootstrap_brokers).values())
+
+
+async def paced_metadata_update(client: AIOKafkaClient, cluster: ClusterMetadata, topics: object) -> bool:
+    """Replaces a method of aiokafka, which asks again at once while a partition has no leader: 100 times a second for as
+    long as a cut lasts. Clients of Kafka wait for retry.backoff.ms.
+    """
+    loop = asyncio.get_running_loop()
+    await asyncio.sleep(max(0.0, vars(client).get("_paced_until", 0.0) - loop.time()))
+    client._paced_until = loop.time() + client._retry_backoff
+    return bool(await _METADATA_UPDATE(client, cluster, topics))
 
 
 class SimulatedRunner(Runner):

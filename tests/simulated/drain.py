@@ -26,7 +26,7 @@ class Drain:
 
     async def run(self, keys: Sequence[Key]) -> None:
         """Reads all committed records, and writes down that the history has them."""
-        ends = {key: await self._end(key) for key in keys}
+        ends = {key: await self.end(key) for key in keys}
         consumer = AIOKafkaConsumer(
             bootstrap_servers=[f"{host}:{port}" for host, port in self._bootstrap],
             enable_auto_commit=False,
@@ -50,7 +50,7 @@ class Drain:
         await consumer.stop()
         self._recorder.settings(drained=True)
 
-    async def _end(self, key: Key) -> int:
+    async def end(self, key: Key) -> int:
         """Returns the end of the log when no transaction is open in it."""
         while True:
             ends = [await self._listed(key, isolation) for isolation in (_UNCOMMITTED, _COMMITTED)]

@@ -1,6 +1,6 @@
-"""The plan of a seed: how long, which faults and buggify points, and the settings of its cluster.
+"""The plan of a seed: how long, which workloads, faults, changes and buggify points, and the settings of its cluster.
 
-Swarm testing: each seed turns a random half of the faults and of the points off, so that the others meet more often.
+Swarm testing: each seed turns a random half of each off, so that the others meet more often.
 """
 
 from __future__ import annotations
@@ -11,13 +11,33 @@ from random import Random
 
 from odradek.buggify import POINTS
 from odradek.testing.simulation.cluster.faults import KINDS
+from odradek.testing.simulation.cluster.operator import CHANGES
 
+#: The workloads, of which a seed runs half, and always the queue.
+QUEUE_WORK = "queue"
+TRANSACTIONS, GROUPS, COORDINATORS = "transactions", "groups", "coordinators"
+CHAIN, SHARE, RECREATION = "chain", "share", "recreation"
+WORKLOADS = (TRANSACTIONS, GROUPS, COORDINATORS, CHAIN, SHARE, RECREATION)
 #: The simulated time of a seed, before its end is checked. Few seeds are long.
 _HOURS = ((0.1, 0.3), (0.3, 1.0), (1.0, 2.0))
 #: Work is dense in a burst; between bursts, pauses are so many times longer.
 _BURST_S = (15.0, 60.0)
 _QUIET_S = (120.0, 2400.0)
 _STRETCHES = (300.0, 1000.0, 3000.0)
+#: The longest pause that a stretch makes of a shorter one.
+_PAUSE_S = 120.0
+#: Long quiet stretches, with pauses in which what their settings let expire does: producer ids, transactional ids,
+#: connections, sessions of groups.
+_LONG_HOURS = ((3.0, 10.0), (10.0, 30.0))
+_LONG_QUIET_S = (1800.0, 20_000.0)
+_LONG_STRETCHES = (10_000.0, 100_000.0)
+_LONG_PAUSE_S = 5_000.0
+_EXPIRING = {
+    "producer.id.expiration.ms": "900000",
+    "producer.id.expiration.check.interval.ms": "60000",
+    "transactional.id.expiration.ms": "1800000",
+    "transaction.remove.expired.transaction.cleanup.interval.ms": "60000",
+}
 #: Settings with few requests in an idle hour, as of a large cluster, or those of the whole range.
 _IDLE = {
     "broker.heartbeat.interval.ms": ("2000", "6000"),
@@ -26,7 +46,13 @@ _IDLE = {
     "replica.lag.time.max.ms": ("15000", "30000"),
     "controller.quorum.fetch.timeout.ms": ("2000", "10000"),
 }
-_PROPERTIES = {"transaction.state.log.num.partitions": "2", "group.min.session.timeout.ms": "1000"}
+_PROPERTIES = {
+    "transaction.state.log.num.partitions": "2",
+    "group.min.session.timeout.ms": "1000",
+    "share.coordinator.state.topic.num.partitions": "1",
+    "share.coordinator.state.topic.replication.factor": "3",
+    "share.coordinator.state.topic.min.isr": "2",
+}
 
 
 @dataclass(frozen=True)
@@ -46,6 +72,10 @@ class Plan:
     phases: Sequence[Phase]
     faults: Collection[str]
     points: Collection[str]
+    workloads: Collection[str] = WORKLOADS
+    changes: Collection[str] = ()
+    #: The longest pause of a worker.
+    pause_s: float = _PAUSE_S
     properties: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -53,18 +83,42 @@ class Plan:
         return sum(phase.seconds for phase in self.phases)
 
 
-def draw(seed: int, seconds: float | None = None, faults: Collection[str] = ()) -> Plan:
-    """Returns the plan of a seed. `seconds`, `faults`: the simulated time and the faults, else the seed draws them."""
+@dataclass(frozen=True)
+class Given:
+    """The parts of a plan that the seed does not draw. None or nothing: it draws them."""
+
+    seconds: float | None = None
+    faults: Collection[str] = ()
+    workloads: Collection[str] = ()
+    #: Whether quiet stretches last for hours.
+    is_long: bool = False
+
+
+def draw(seed: int, given: Given = Given()) -> Plan:
+    """Returns the plan of a seed."""
     rng = Random(f"plan {seed}")
+    seconds = given.seconds
     if seconds is None:
-        seconds = rng.uniform(*rng.choice(_HOURS)) * 3600
-    half = rng.sample(KINDS, (len(KINDS) + 1) // 2)
-    chosen = rng.sample(POINTS, (len(POINTS) + 1) // 2)
+        seconds = rng.uniform(*rng.choice(_LONG_HOURS if given.is_long else _HOURS)) * 3600
     properties = {**_PROPERTIES, **{key: rng.choice(values) for key, values in _IDLE.items()}}
-    return Plan(seed, _phases(rng, seconds), faults or half, chosen, properties)
+    return Plan(
+        seed,
+        _phases(rng, seconds, is_long=given.is_long),
+        given.faults or _half(rng, KINDS),
+        _half(rng, POINTS),
+        given.workloads or _half(rng, WORKLOADS),
+        _half(rng, CHANGES),
+        _LONG_PAUSE_S if given.is_long else _PAUSE_S,
+        {**properties, **_EXPIRING} if given.is_long else properties,
+    )
 
 
-def _phases(rng: Random, seconds: float) -> list[Phase]:
+def _half(rng: Random, names: Sequence[str]) -> Sequence[str]:
+    return rng.sample(names, (len(names) + 1) // 2)
+
+
+def _phases(rng: Random, seconds: float, *, is_long: bool) -> list[Phase]:
+    quiet_s, stretches = (_LONG_QUIET_S, _LONG_STRETCHES) if is_long else (_QUIET_S, _STRETCHES)
     phases: list[Phase] = []
     left = seconds
     while left > 0:
@@ -72,7 +126,7 @@ def _phases(rng: Random, seconds: float) -> list[Phase]:
         phases.append(Phase(burst, 1.0, rng.random() < 0.9, mends=False))
         left -= burst
         if left > 0:
-            quiet = min(left, rng.uniform(*_QUIET_S))
-            phases.append(Phase(quiet, rng.choice(_STRETCHES), rng.random() < 0.1, mends=rng.random() < 0.7))
+            quiet = min(left, rng.uniform(*quiet_s))
+            phases.append(Phase(quiet, rng.choice(stretches), rng.random() < 0.1, mends=rng.random() < 0.7))
             left -= quiet
     return phases

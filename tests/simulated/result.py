@@ -27,6 +27,7 @@ class Result:
     deliveries: int = 0
     faults: dict[str, int] = field(default_factory=dict)
     points: dict[str, int] = field(default_factory=dict)
+    changes: dict[str, int] = field(default_factory=dict)
     #: Operations by kind and outcome, such as `send ok`.
     outcomes: dict[str, int] = field(default_factory=dict)
     anomalies: dict[str, int] = field(default_factory=dict)
@@ -55,6 +56,7 @@ def result_of(outcome: Outcome, commit: str, cpu_s: float) -> Result:
         outcome.deliveries,
         dict(outcome.faults),
         dict(outcome.points),
+        dict(outcome.changes),
         dict(verdict.outcomes),
         dict(
             Counter(case.anomaly for case in verdict.violations if not (outcome.broken and case.anomaly == _CUT_SHORT))
@@ -87,6 +89,7 @@ def table(results: Sequence[Result]) -> str:
         ("events of brokers", f"{sum(one.events for one in results):,}"),
         ("CPU time", f"{sum(one.cpu_s for one in results) / 3600:,.2f} hours"),
         ("faults", _counts(one.faults for one in results)),
+        ("changes of the cluster", _counts(one.changes for one in results)),
         ("buggify points", _counts(one.points for one in results)),
         (
             "bad seeds",

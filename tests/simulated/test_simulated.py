@@ -15,9 +15,10 @@ from odradek import buggify
 from odradek.buggify import POINTS, Buggify
 from odradek.testing.simulation import Simulation
 from odradek.testing.simulation.cluster.faults import KINDS
+from odradek.testing.simulation.cluster.operator import CHANGES
 
 from tests.simulated.blocking import Pause, as_coroutine, sleep, wait_for
-from tests.simulated.plan import Plan, draw
+from tests.simulated.plan import WORKLOADS, Given, Plan, draw
 from tests.simulated.result import Result, read, table
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -61,11 +62,13 @@ def test_plan_turns_half_of_faults_and_points_off() -> None:
     assert {len(set(plan.points)) for plan in plans} == {(len(POINTS) + 1) // 2}
     assert {name for plan in plans for name in plan.faults} == set(KINDS)
     assert {name for plan in plans for name in plan.points} == set(POINTS)
+    assert {name for plan in plans for name in plan.workloads} == set(WORKLOADS)
+    assert {name for plan in plans for name in plan.changes} == set(CHANGES)
     assert draw(3) == plans[3]
 
 
 def test_phases_of_a_plan_last_as_long_as_the_plan() -> None:
-    plan: Plan = draw(4, seconds=5000)
+    plan: Plan = draw(4, Given(seconds=5000))
     assert plan.seconds == pytest.approx(5000)
     assert {phase.stretch for phase in plan.phases} > {1.0}
 
@@ -102,7 +105,7 @@ def test_blocking_code_waits_in_simulated_time() -> None:
             wait_for(asyncio.wait_for(asyncio.sleep(9), 1))
 
     async def scenario() -> None:
-        pause = Pause()
+        pause = Pause(longest_s=120.0)
         pause.stretch = 60.0
         tasks = [asyncio.create_task(as_coroutine(lambda name=name: work(name, pause))) for name in ("a", "b")]
         await as_coroutine(lambda: sleep(200.0))

@@ -206,6 +206,12 @@ async def in_simulated_time(simulation: Simulation, service: Coroutine[None, Non
     assert_type(node.bootstrap_servers, str)
     process: Process = simulation.process("service", service)
     process.kill()
+    node.pause()
+    node.resume()
+    node.drift(0.001)
+    simulation.disk.fill("broker", 0)
+    simulation.disk.fail("broker", 0.1)
+    simulation.disk.mend("broker")
     node.crash(power=True)
     await node.stop()
     network: SimulatedNetwork = simulation.network

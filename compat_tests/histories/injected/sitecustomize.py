@@ -59,11 +59,28 @@ def accept_fenced_commits() -> None:
     commits.validate_commit.__code__ = accept.__code__
 
 
+def commit_aborted_offsets() -> None:
+    """Injects a bug: the offsets of a transaction take effect although it is aborted."""
+    from odradek.coordinator.groups.committed_offsets import OffsetStore
+
+    replay = OffsetStore.replay_end_of_transaction
+    OffsetStore.replay_end_of_transaction = lambda self, producer_id, committed: replay(self, producer_id, True)
+
+
+def release_accepted_records() -> None:
+    """Injects a bug: a record that a member of a share group accepts is delivered again."""
+    from odradek.coordinator import share_partition
+
+    share_partition._LEADS_TO[share_partition.AckType.ACCEPT] = share_partition.RecordState.AVAILABLE
+
+
 BUGS = {
     "acknowledge-before-isr": acknowledge_before_isr,
     "drop-a-marker": drop_a_marker,
     "reuse-an-offset": reuse_an_offset,
     "accept-fenced-commits": accept_fenced_commits,
+    "commit-aborted-offsets": commit_aborted_offsets,
+    "release-accepted-records": release_accepted_records,
 }
 
 if os.environ.get(VARIABLE):

@@ -1,4 +1,4 @@
-"""Faults: killed processes, power loss, cut, slow and unreliable links, and clock jumps."""
+"""Faults: killed, paused and restarted processes, power loss, bad disks and links, and clocks that jump and drift."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ..incarnations import OUTSIDE
 
 if TYPE_CHECKING:
+    from ..world import Node
     from .nodes import SimulatedCluster
     from .watch import Watch
 
@@ -20,7 +21,17 @@ _SLOW_S = ((0.02, 0.3), (0.2, 2.5))
 _LOOSE = (0.02, 0.2)
 #: Less than an hour, beyond which records from the future are rejected (message.timestamp.after.max.ms).
 _SKEWS_S = (0.0, 0.3, 5.0, 60.0, 1700.0)
+_DRIFTS = (1e-4, 1e-3, 1e-2)
 _STOP_DEADLINE_S = 20.0
+_LOOK_S = 0.25
+#: The time in which a node of a rolling restart serves again, or the restart ends.
+_SERVE_DEADLINE_S = 60.0
+_PAUSES_S = (0.3, 2.0, 8.0, 30.0)
+#: Bad disks: the duration of work on threads, the room that is left, and how many writes and syncs fail.
+_SLOW_DISK_S = ((0.02, 0.5), (0.5, 5.0))
+_ROOM_BYTES = (0, 100, 3_000)
+_FAILING = (0.02, 0.3, 1.0)
+_BAD_DISK_S = (1.0, 10.0, 30.0)
 
 
 #: The kinds of faults, which `FaultInjector.counts` counts.
@@ -36,7 +47,17 @@ KINDS = (
     "lossy link",
     "reset",
     "clock jump",
+    "clock drift",
+    "pause",
+    "rolling restart",
+    "slow disk",
+    "full disk",
+    "failing disk",
 )
+
+
+#: The kinds from which a run without `names` draws: its seeds are known for the bugs that they find.
+_DRAWN = KINDS[: KINDS.index("clock drift")]
 
 
 class FaultInjector:
@@ -49,6 +70,7 @@ class FaultInjector:
         self._node_ids = cluster.node_ids
         self._watch = watch
         self._network = cluster.simulation.network
+        self._disk = cluster.simulation.disk
         self._rng = rng
         #: The number of faults of each kind.
         self.counts: Counter[str] = Counter()
@@ -67,12 +89,19 @@ class FaultInjector:
             (2, self._loosen),
             (3, self._reset),
             (3, self._jump),
+            (2, self._drift),
+            (4, self._pause),
+            (1, self._restart_all),
+            (2, self._slow_disk),
+            (2, self._fill_disk),
+            (2, self._fail_disk),
             (4, self._mend_links),
         ]
         *kinds, mending = self._kinds
         if names is None:
             #: A seed uses a few kinds of faults, so each occurs more often than if all were used.
-            kinds = rng.sample(kinds, rng.choice((2, 3, 5, len(kinds))))
+            drawn = kinds[: len(_DRAWN)]
+            kinds = rng.sample(drawn, rng.choice((2, 3, 5, len(drawn))))
         else:
             kinds = [kind for name, kind in zip(KINDS, kinds, strict=True) if name in names]
         self._kinds = [*kinds, mending]
@@ -91,7 +120,13 @@ class FaultInjector:
         self._say("all faults end")
         for task in self._later:
             task.cancel()
+        self._later.clear()
         self._network.mend()
+        for node in self._cluster.nodes.values():
+            node.drift(0.0)
+            self._cluster.simulation.disk.mend(node.name)
+            self._cluster.simulation.loop.thread_s.pop(node.name, None)
+            node.resume()
         await asyncio.gather(*self._stopping)
         for node_id, node in self._cluster.nodes.items():
             if not node.is_running:
@@ -128,7 +163,7 @@ class FaultInjector:
             for registration in map(self._watch.registration, self._watch.histories)
             if registration is not None
         )
-        if all(map(self._cluster.serves, self._node_ids)) and others_hold:
+        if all(map(self._cluster.serves, self._node_ids)) and others_hold and self._disk.are_all_in_order:
             self._crash(node_id, power=True)
 
     @property
@@ -160,6 +195,86 @@ class FaultInjector:
         if self._cluster.serves(node_id) and not self._somebody_has_lost:
             self.counts["stop"] += 1
             self._stopping.append(asyncio.get_running_loop().create_task(stop()))
+
+    def _restart_all(self) -> None:
+        """Stops and starts a node after the other, as an upgrade does."""
+
+        async def restart() -> None:
+            for node_id in self._rng.sample(self._node_ids, len(self._node_ids)):
+                if self._cluster.serves(node_id) and not self._somebody_has_lost:
+                    await self._cluster.stop(node_id, _STOP_DEADLINE_S)
+                    if not self._cluster.nodes[node_id].is_running:
+                        self._cluster.start(node_id)
+                    await self._until_served(node_id)
+
+        self.counts["rolling restart"] += 1
+        self._say("all nodes are restarted, one after the other")
+        self._stopping.append(asyncio.get_running_loop().create_task(restart()))
+
+    async def _until_served(self, node_id: int) -> None:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _SERVE_DEADLINE_S
+        while loop.time() < deadline and not self._cluster.serves(node_id):  # noqa: ASYNC110
+            await asyncio.sleep(_LOOK_S)
+
+    def _pause(self) -> None:
+        self.counts["pause"] += 1
+        node, seconds = self._node(), self._rng.choice(_PAUSES_S) * self._rng.uniform(0.5, 1.5)
+        self._say(f"{node.name} is paused for {seconds:.1f} s")
+        node.pause()
+        if node.life is not None:
+            asyncio.get_running_loop().call_later(seconds, node.life.resume)
+
+    def _node(self) -> Node:
+        return self._cluster.nodes[self._rng.choice(self._node_ids)]
+
+    # ---- disks
+
+    def _slow_disk(self) -> None:
+        self.counts["slow disk"] += 1
+        node, duration_s = self._node(), self._rng.choice(_SLOW_DISK_S)
+        self._say(f"the disk of {node.name} takes {duration_s} s")
+        self._cluster.simulation.loop.thread_s[node.name] = duration_s
+        self._mend_disk_later(node)
+
+    def _fill_disk(self) -> None:
+        node, room_bytes = self._node(), self._rng.choice(_ROOM_BYTES)
+        if not self._somebody_has_lost:
+            self.counts["full disk"] += 1
+            self._say(f"the disk of {node.name} has room for {room_bytes} bytes")
+            self._disk.fill(node.name, room_bytes)
+            self._mend_disk_later(node)
+
+    def _fail_disk(self) -> None:
+        node, likelihood = self._node(), self._rng.choice(_FAILING)
+        if not self._somebody_has_lost:
+            self.counts["failing disk"] += 1
+            self._say(f"the disk of {node.name} fails with probability {likelihood}")
+            self._disk.fail(node.name, likelihood)
+            self._mend_disk_later(node)
+
+    def _mend_disk_later(self, node: Node) -> None:
+        """Ends what the disk has, and starts the node if it has halted."""
+        seconds = self._rng.choice(_BAD_DISK_S) * self._rng.uniform(0.5, 1.5)
+        node_id = next(number for number, one in self._cluster.nodes.items() if one is node)
+
+        async def mend() -> None:
+            await asyncio.sleep(seconds)
+            self._say(f"the disk of {node.name} is in order")
+            self._cluster.simulation.loop.thread_s.pop(node.name, None)
+            self._disk.mend(node.name)
+            if not node.is_running:
+                self._cluster.start(node_id)
+
+        self._later.append(asyncio.get_running_loop().create_task(mend()))
+
+    # ---- clocks
+
+    def _drift(self) -> None:
+        self.counts["clock drift"] += 1
+        node, rate = self._node(), self._rng.choice((-1, 1)) * self._rng.choice(_DRIFTS)
+        self._say(f"the clock of {node.name} gains {rate:+.4f} s each second")
+        node.drift(rate)
 
     def _jump(self) -> None:
         self.counts["clock jump"] += 1

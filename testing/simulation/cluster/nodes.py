@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ....server.config.broker_config import BrokerConfig
 from ....server.controller.broker_lifecycle import RegistrationFailed
 from ....server.controller.formatting import InitialVoter, format_directories
+from ....storage.files.failures import LogDirectoryFailure
 from ..incarnations import OUTSIDE
 from .invariants import NO_BUG, Broken
 
@@ -49,6 +50,11 @@ _CHOICES = {
 }
 
 
+def voter_port(voter: int) -> int:
+    """Returns the port of a voter's controller listener."""
+    return 19090 + voter
+
+
 class SimulatedCluster:
     """The cluster. `nodes` by id. The code that ends a process also restarts it.
 
@@ -61,8 +67,8 @@ class SimulatedCluster:
         self.simulation = simulation
         self.trace = trace
         #: The voters are named by the log (KIP-853) or by the configuration.
-        self._voters_in_log = rng.random() < 0.5
-        self._directory_ids = {node_id: rng.randbytes(16) for node_id in VOTER_IDS}
+        self.has_voters_in_log = rng.random() < 0.5
+        self.directory_ids = {node_id: rng.randbytes(16) for node_id in VOTER_IDS}
         chosen = {**{key: rng.choice(values) for key, values in _CHOICES.items()}, **(properties or {})}
         self.node_ids = VOTER_IDS if rng.random() < 0.6 else (*VOTER_IDS, OBSERVER_ID)
         self.nodes = {node_id: self._node(node_id, chosen) for node_id in self.node_ids}
@@ -79,7 +85,7 @@ class SimulatedCluster:
     def _node(self, node_id: int, chosen: Mapping[str, str]) -> Node:
         listeners, votes = [f"PLAINTEXT://127.0.0.1:{9090 + node_id}"], node_id in VOTER_IDS
         if votes:
-            listeners.append(f"CONTROLLER://127.0.0.1:{19090 + node_id}")
+            listeners.append(f"CONTROLLER://127.0.0.1:{voter_port(node_id)}")
         properties = {
             **_PROPERTIES,
             **chosen,
@@ -94,15 +100,15 @@ class SimulatedCluster:
         return node
 
     def _quorum(self) -> dict[str, str]:
-        places = {voter: f"127.0.0.1:{19090 + voter}" for voter in VOTER_IDS}
-        if self._voters_in_log:
+        places = {voter: f"127.0.0.1:{voter_port(voter)}" for voter in VOTER_IDS}
+        if self.has_voters_in_log:
             return {"controller.quorum.bootstrap.servers": ",".join(places.values())}
         return {"controller.quorum.voters": ",".join(f"{voter}@{place}" for voter, place in places.items())}
 
     def _initial_voters(self) -> list[InitialVoter] | None:
-        if not self._voters_in_log:
+        if not self.has_voters_in_log:
             return None
-        return [InitialVoter(voter, "127.0.0.1", 19090 + voter, self._directory_ids[voter]) for voter in VOTER_IDS]
+        return [InitialVoter(voter, "127.0.0.1", voter_port(voter), self.directory_ids[voter]) for voter in VOTER_IDS]
 
     def running(self) -> list[int]:
         return [node_id for node_id, node in self.nodes.items() if node.is_running]
@@ -125,15 +131,21 @@ class SimulatedCluster:
             self.trace.say(node.name, "serves")
             self._serving.add(node_id)
             failed, life = node.server.failed, node.life
-            failed.add_done_callback(lambda _: self._failed(node, life, failed.result()))
+            failed.add_done_callback(lambda _: self._failed(node_id, life, failed.result()))
         except RegistrationFailed:
             self.trace.say(node.name, "gives up")  # as a process would that is started again
             node.crash()
         except Exception as failure:
-            self.failed(_bug(node, failure))
+            self._failed(node_id, node.life, failure)
 
-    def _failed(self, node: Node, life: object, failure: Exception) -> None:
-        if node.life is life:
+    def _failed(self, node_id: int, life: object, failure: Exception) -> None:
+        node = self.nodes[node_id]
+        if node.life is not life:
+            return
+        if isinstance(failure, LogDirectoryFailure | OSError) and node.name in self.simulation.disk.struck:
+            self.trace.say(node.name, "halts: its disk is full or fails")
+            self.crash(node_id)
+        else:
             self.failed(_bug(node, failure))
 
     def crash(self, node_id: int, *, power: bool = False) -> None:

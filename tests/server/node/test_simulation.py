@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import os
 import random
 import socket
@@ -12,7 +13,9 @@ from random import Random
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from odradek.storage.files.failures import LogDirectoryFailure
 from odradek.testing.simulation import Deadlock, Node, Simulation
+from odradek.testing.simulation.incarnations import OWNER, Incarnation
 
 TOPIC = "orders"
 
@@ -152,6 +155,89 @@ def test_the_disk_forgets_what_was_not_synced() -> None:
         with Simulation(5) as simulation:
             sent, kept = simulation.run(scenario(flushes))
         assert (kept == sent) is keeps_all
+
+
+def test_paused_node_stands_still_and_then_does_what_became_due() -> None:
+    async def scenario() -> tuple[bool, float, list[bytes]]:
+        node = simulation.node("one")
+        await node.start()
+        await produce(node, 1)
+        node.pause()
+        began = simulation.loop.time()
+        sending = asyncio.create_task(produce(node, 1))
+        await asyncio.sleep(30)
+        was_done = sending.done()
+        node.resume()
+        await sending
+        took_s = simulation.loop.time() - began
+        values = await consume(node, 2)
+        await node.stop()
+        return was_done, took_s, values
+
+    with Simulation(3) as simulation:
+        was_done, took_s, values = simulation.run(scenario())
+    assert not was_done and 30 < took_s < 35
+    assert values == [b"0", b"0"]
+
+
+def test_timer_that_is_cancelled_after_a_pause_does_not_run() -> None:
+    ran: list[str] = []
+
+    async def scenario() -> None:
+        loop, life = simulation.loop, Incarnation("one")
+        context = contextvars.copy_context()
+        context.run(OWNER.set, life)
+        life.pause()
+        loop.call_later(2.0, lambda: late.cancel(), context=context)
+        late = loop.call_later(3.0, ran.append, "late", context=context)
+        loop.call_later(4.0, ran.append, "in time", context=context)
+        await asyncio.sleep(10)
+        assert not ran
+        loop.call_soon(life.resume)
+        await asyncio.sleep(1)
+
+    with Simulation(3) as simulation:
+        simulation.run(scenario())
+    assert ran == ["in time"]
+
+
+@pytest.mark.parametrize("kind", ["full", "failing"])
+def test_node_with_a_bad_disk_halts_and_keeps_what_it_acknowledged(kind: str) -> None:
+    async def scenario() -> tuple[BaseException, list[bytes]]:
+        node = simulation.node("one", {"log.flush.interval.messages": "1"})
+        await node.start()
+        await produce(node, 5)
+        if kind == "full":
+            simulation.disk.fill("one", 10)
+        else:
+            simulation.disk.fail("one", 1.0)
+        sending = asyncio.create_task(produce(node, 1))
+        failure = await node.server.failed
+        node.crash()
+        simulation.disk.mend("one")
+        await node.start()
+        sending.cancel()
+        values = await consume(node, 5)
+        await node.stop()
+        return failure, values
+
+    with Simulation(3) as simulation:
+        failure, values = simulation.run(scenario())
+    assert isinstance(failure, LogDirectoryFailure) and values == [b"0", b"1", b"2", b"3", b"4"]
+
+
+def test_clock_that_drifts_keeps_its_offset_when_the_drift_ends() -> None:
+    async def scenario() -> list[float]:
+        node = simulation.node("one")
+        node.drift(0.01)
+        await asyncio.sleep(1000)
+        node.drift(0.0)
+        ended = node.skew_s
+        await asyncio.sleep(1000)
+        return [ended, node.skew_s]
+
+    with Simulation(3) as simulation:
+        assert simulation.run(scenario()) == pytest.approx([10.0, 10.0], abs=0.001)
 
 
 def test_wait_without_an_event_raises() -> None:
