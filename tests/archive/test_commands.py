@@ -66,8 +66,13 @@ def cluster_of(harness: Harness, words: Sequence[str]) -> tuple[str, ...]:
     return () if has_own else ("-b", harness.process.bootstrap)
 
 
-def test_archive_follows_its_topics_until_a_signal_and_reports_the_rows(harness: Harness, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def orders(harness: Harness) -> None:
     harness.create("orders")
+
+
+@pytest.mark.usefixtures("orders")
+def test_archive_follows_its_topics_until_a_signal_and_reports_the_rows(harness: Harness, tmp_path: Path) -> None:
     harness.write("orders", [b'{"id": 1}', b"broken"])
     command = [sys.executable, "-m", "odradek", "archive", "orders", "--warehouse", str(tmp_path), "--output", "json"]
     command += ["--value-format", "json", "--freshness", "0.3", "-b", harness.process.bootstrap]
@@ -85,6 +90,7 @@ def test_archive_follows_its_topics_until_a_signal_and_reports_the_rows(harness:
     assert source_of("iceberg", tmp_path, "orders").read(0, 0, 9).column("value").to_pylist() == [{"id": 1}]
 
 
+@pytest.mark.usefixtures("orders")
 @pytest.mark.parametrize(("words", "status", "message"), MISTAKES)
 def test_mistakes_are_one_line_and_a_status(
     harness: Harness, words: list[str], status: int, message: str, tmp_path: Path
@@ -93,6 +99,7 @@ def test_mistakes_are_one_line_and_a_status(
     assert message in done.err and "Traceback" not in done.err and done.err.count("\n") <= 2
 
 
+@pytest.mark.usefixtures("orders")
 @pytest.mark.parametrize(
     ("words", "status", "message"), [one for one in MISTAKES if one[2] in ("gone", "start a broker")]
 )
