@@ -27,7 +27,7 @@ _SLOWEST = 20
 #: that it could share.
 BUDGETS = {
     "tests/archive": 120,
-    "tests/cli": 300, "tests/columns": 450, "tests/console": 40, "tests/coordinator": 150, "tests/docs": 650,
+    "tests/cli": 300, "tests/columns": 450, "tests/console": 110, "tests/coordinator": 150, "tests/docs": 650,
     "tests/hostile": 500, "tests/kernel": 120, "tests/metadata": 40, "tests/protocol": 150, "tests/replication": 140,
     "tests/security": 60, "tests/server": 800, "tests/storage": 180, "tests/testing": 240,
     "tests/tiers": 150,

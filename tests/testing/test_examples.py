@@ -15,7 +15,8 @@ from compat_tests.needed_tools import needed
 pytestmark = pytest.mark.usefixtures("processes")
 
 PAYMENTS = Path(__file__).resolve().parents[2] / "examples" / "payments"
-PYTEST = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null", "-o", "asyncio_mode=auto"]
+PYTEST = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:anyio", "-p", "no:hypothesispytest"]
+PYTEST += ["-c", "/dev/null", "-o", "asyncio_mode=auto"]
 #: The program, its folder, and its output for the bug.
 PROGRAMS = {
     "faults": ([*PYTEST, "--rootdir", ".", "test_payments.py"], ".", "At index 1 diff: b'order 1' != b'order 2'"),
