@@ -14,7 +14,7 @@ _DEADLINE_S = 300
 
 
 def build_go(source: Path, program: Path) -> None:
-    """Builds the program in a folder; Go's own cache makes a second build quick. Raises CalledProcessError."""
+    """Builds the program in a folder; Go's own cache makes a second build quick."""
     program.parent.mkdir(parents=True, exist_ok=True)
     command = ["go", "build", "-o", str(program), "."]
     download(command, cwd=source, timeout=_DEADLINE_S, env=os.environ | GO_ENVIRONMENT).check_returncode()
