@@ -43,7 +43,6 @@ _BEFORE_BYTES = 64 << 10
 _CHUNK_BYTES = 1 << 20
 #: Base offset, length, leader epoch, magic, CRC, and the delta of the last offset.
 _CHECKED_FIELDS = struct.Struct(">qiibI2xi")
-CRC_FROM = 21
 
 
 class RemoteRead(NamedTuple):
