@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import json
 import re
-from importlib.metadata import Distribution, distributions
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution
 
 _NAME = "odradek"
 #: The requirements of an extra end with this.
@@ -21,7 +24,7 @@ _OWN = re.compile(rf"{_NAME}\[(?P<extras>[^\]]+)\]")
 def install_command(*extras: str) -> str:
     """`pip install ...` for one or more extras."""
     names = f"{_NAME}[{','.join(extras)}]"
-    installed = list(distributions(name=_NAME))
+    installed = _installed()
     if not installed:
         return f"pip install '{names}'"
     # A checkout has metadata of its build, too, which are found first where it is the current directory.
@@ -30,6 +33,13 @@ def install_command(*extras: str) -> str:
         return f"pip install '{names} @ {address}'"
     packages = {one for extra in extras for one in _packages(installed[0].requires or [], extra)}
     return f"pip install {' '.join(repr(one) for one in sorted(packages))} (the packages of {names})"
+
+
+def _installed() -> list[Distribution]:
+    # With email, csv and zipfile it takes two megabytes, and all processes of this package import this module.
+    from importlib.metadata import distributions
+
+    return list(distributions(name=_NAME))
 
 
 def _address_of(distribution: Distribution) -> str | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from email.message import Message
 from importlib import metadata
 
@@ -44,12 +46,12 @@ class Installed:
 def test_command_is_of_the_installation(
     noted: dict[str, object] | None, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(extras, "distributions", lambda name: [Installed(None), Installed(noted)])
+    monkeypatch.setattr(extras, "_installed", lambda: [Installed(None), Installed(noted)])
     assert install_command("cli") == expected
 
 
 def test_extra_of_extras_has_their_packages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extras, "distributions", lambda name: [Installed(None)])
+    monkeypatch.setattr(extras, "_installed", lambda: [Installed(None)])
     assert install_command("top") == "pip install 'rich>=1' 'typer<1' (the packages of odradek[top])"
 
 
@@ -58,3 +60,10 @@ def test_every_extra_of_the_package_has_packages() -> None:
     names = Message.get_all(metadata.metadata("odradek"), "Provides-Extra") or []  # type: ignore[arg-type]
     assert len(names) > 8
     assert [name for name in names if not extras._packages(requires, name)] == []
+
+
+@pytest.mark.usefixtures("processes")
+def test_server_is_imported_without_the_metadata_of_packages() -> None:
+    program = "import sys, odradek.server.broker; print({'importlib.metadata', 'email', 'csv'} & set(sys.modules))"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout == "set()\n"

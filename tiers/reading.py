@@ -15,6 +15,7 @@ from typing import NamedTuple
 from ..protocol.buffer import Buffer
 from ..protocol.checksum import crc32c
 from ..protocol.records.batch import (
+    CRC_FROM,
     HEADER_BYTES,
     LEAST_LENGTH,
     LOG_OVERHEAD,
@@ -42,7 +43,6 @@ _BEFORE_BYTES = 64 << 10
 _CHUNK_BYTES = 1 << 20
 #: Base offset, length, leader epoch, magic, CRC, and the delta of the last offset.
 _CHECKED_FIELDS = struct.Struct(">qiibI2xi")
-_CRC_COVERS_FROM = 21
 
 
 class RemoteRead(NamedTuple):
@@ -151,7 +151,7 @@ def _whole_batches(walk: _Walk, data: memoryview, start: int, least_offset: int)
             walk.header(data, position, start + position, least_offset)
         if stop > size or base >= walk.up_to_offset:
             break
-        if base > epoch_end or crc32c(data[position + _CRC_COVERS_FROM : stop]) != crc:
+        if base > epoch_end or crc32c(data[position + CRC_FROM : stop]) != crc:
             walk.check(data, position, start + position, walk.header(data, position, start + position, least_offset))
         position, least_offset = stop, last + 1
     return position, least_offset
