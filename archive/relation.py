@@ -117,9 +117,13 @@ class Relation(ds.Dataset):  # type: ignore[misc]
         columns: Sequence[str] | None = None,
         filter: pc.Expression | None = None,
         *,
-        task_bytes: int = TASK_BYTES,
+        task_bytes: int | None = None,
     ) -> list[RelationTask]:
-        """The same rows as tasks that other processes run, each of about so many bytes. Raises ClusterError."""
+        """The same rows as tasks that other processes run, each of about so many bytes, by default TASK_BYTES.
+
+        Raises ClusterError.
+        """
+        task_bytes = task_bytes or TASK_BYTES
         names = self.schema.names if columns is None else list(columns)
         needed = used_columns(self.schema.names, names, filter) or ["offset"]
         stored = [name for name in needed if name in self._stored.schema.names]
@@ -207,16 +211,17 @@ def relation(
         stored = IcebergRows(opened, place)
         dead_letters = IcebergRows(opened, dead_place) if opened.table_exists(dead_place) else None
     named = ValueSchema(values) if isinstance(values, str) else values
-    rules = None if stored.keyed is None else KeyedRecords(stored.keyed, topic)
+    keyed = stored.keyed
+    rules = None if keyed is None else KeyedRecords(keyed, topic)
     make_rows = partial(row_maker, named, topic, keep_value=False, times=Times(times), rules=rules)
     with Cluster(properties) as cluster:
         plan = _plan(cluster, topic, stored, isolation_level)
         records = _record_schema(cluster, plan, stored, make_rows(schema=stored.records), rules)
     log = LogRows(plan, partial(make_rows, schema=records))
-    if stored.keyed is None or rules is None:
+    if keyed is None or rules is None:
         return Relation(stored, dead_letters, log, records)
     assert isinstance(stored, IcebergRows), "keyed tables are Iceberg tables"
-    changes = KeyedChanges(stored, stored.keyed, log, topic)
+    changes = KeyedChanges(stored, keyed, log, topic)
     schema = grown(stored.schema, rules.stored_schema(records))
     return Relation(KeyedRows(stored, changes), dead_letters, changes, schema)
 

@@ -110,14 +110,15 @@ class ParquetRows:
         source = ParquetSource(folder, dead_letters=dead_letters)
         self.name: str = source.name
         self.owner: Owner = source.owner
-        self.covered: Covered = source.covered
+        self.covered: Covered | None = source.covered
+        self._offsets: dict[int, int] = source.covered.offsets
         self.schema: pa.Schema = source.schema
         self.keyed: Keyed | None = None
         self.records: pa.Schema = source.schema
         self._files = [(StoredPart(at), file.bytes) for at, file in zip(source.ranges(), source.files, strict=True)]
 
     def batches(self, choose: Choose, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        ranges = {partition: (0, end) for partition, end in self.covered.offsets.items()}
+        ranges = {partition: (0, end) for partition, end in self._offsets.items()}
         return self._task(choose, columns, ranges).batches()
 
     def tasks(self, choose: Choose, columns: Sequence[str], task_bytes: int) -> Sequence[StoredTask]:
@@ -137,7 +138,7 @@ class ParquetRows:
     def _ranges(self, parts: Sequence[StoredPart]) -> dict[int, tuple[int, int]]:
         """Partition -> the offsets that the files may have of it."""
         found: dict[int, tuple[int, int]] = {}
-        for partition, end in self.covered.offsets.items():
+        for partition, end in self._offsets.items():
             places = [one.range for one in parts if one.range.reaches(partition, 0)]
             if places:
                 first, last = min(one.offsets[0] for one in places), max(one.offsets[1] for one in places)
@@ -145,6 +146,7 @@ class ParquetRows:
         return found
 
     def _task(self, choose: Choose, columns: Sequence[str], ranges: dict[int, tuple[int, int]]) -> ParquetTask:
+        assert self.covered is not None
         return ParquetTask(
             self._folder, self._has_dead_letters, self.covered, self.schema, tuple(columns), ranges, choose
         )

@@ -6,9 +6,10 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
+from pyiceberg.catalog import Catalog as CatalogOfTables
 
 from ..admin.connection import Connection
 from ..admin.table_owner import Role
@@ -185,8 +186,10 @@ def rebuild(
                 show_archived(output, archived)
 
 
-def _layouts(catalog: Any, parquet: Path | None, namespace: str, names: list[str]) -> Iterator[StoredLayout]:
-    """The layouts of named tables, without those of dead-letter records, which come with their tables."""
+def _layouts(
+    catalog: CatalogOfTables, parquet: Path | None, namespace: str, names: list[str]
+) -> Iterator[StoredLayout]:
+    """The layouts of named tables. Raises ArchiveError for one of dead-letter records, which come with their tables."""
     if parquet is not None:
         yield from map(StoredLayout.of_parquet, parquet_folders(parquet, names))
         return

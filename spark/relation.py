@@ -51,8 +51,7 @@ class RelationReader(DataSourceReader):
         relation = opened(self._options)
         names = _checked_names(self._schema, relation)
         condition = condition_of(self._filters, relation.schema)
-        bytes_ = self._options.task_bytes
-        tasks = relation.tasks(names, condition, **({} if bytes_ is None else {"task_bytes": bytes_}))
+        tasks = relation.tasks(names, condition, task_bytes=self._options.task_bytes)
         lower_cost_of_reuse()
         return [RelationPart(one) for one in tasks] or [RelationPart(None)]
 
@@ -93,7 +92,7 @@ def read_relation(
     """
     wanted = _wanted_schema(schema, relation)
     names = _checked_names(wanted, relation)
-    tasks = relation.tasks(names, filter, **({} if task_bytes is None else {"task_bytes": task_bytes}))
+    tasks = relation.tasks(names, filter, task_bytes=task_bytes)
     return frame_of(spark, tasks, partial(_rows, wanted), wanted)
 
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.compute as pc
 
 _EQUAL = ("EqualTo", "EqualNullSafe")
-_ORDERS: dict[str, Callable[[Any, Any], Any]] = {
+_ORDERS: dict[str, Callable[[pc.Expression, pa.Scalar], pc.Expression]] = {
     "GreaterThan": operator.gt,
     "GreaterThanOrEqual": operator.ge,
     "LessThan": operator.lt,
@@ -57,8 +57,7 @@ def _condition(given: object, schema: pa.Schema) -> pc.Expression | None:
     if name in _EQUAL:
         return column == scalar
     if name in _ORDERS and _is_ordered(kind):
-        made: pc.Expression = _ORDERS[name](column, scalar)
-        return made
+        return _ORDERS[name](column, scalar)
     return None
 
 

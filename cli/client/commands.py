@@ -27,7 +27,7 @@ COMMANDS: dict[tuple[str, ...], ClientCommand] = {
     ("consume",): ClientCommand("records.consume_command", "read records"),
     ("query",): ClientCommand(".query.command", "query topics with SQL"),
     ("archive",): ClientCommand(".archive.command", "keep topics as Iceberg tables or Parquet files"),
-    ("table",): ClientCommand(".archive.table_command", "show and maintain the tables of `odradek archive`"),
+    ("table",): ClientCommand(".archive.table_command", "show, maintain and rebuild the tables of `odradek archive`"),
     ("replay",): ClientCommand(".archive.replay_command", "write a table back into a topic"),
     ("record",): ClientCommand("records.record_command", "copy records into a file for tests, with fields masked"),
     ("produce",): ClientCommand("records.produce_command", "write records"),
