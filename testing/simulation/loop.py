@@ -88,7 +88,7 @@ def _run_owned(handle: _OwnedHandle | _OwnedTimer) -> None:
     elif owner.is_alive:
         asyncio.Handle._run(handle)
         watch = handle._loop.watch
-        if watch is not None:
+        if watch is not None and owner.name:
             watch(owner.name)
 
 
