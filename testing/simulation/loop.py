@@ -132,7 +132,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     # ---- ownership
 
     def _call_soon(
-        self, callback: Callable[..., object], args: Sequence[Any], context: Context | None
+        self, callback: Callable[..., object], args: Sequence[object], context: Context | None
     ) -> asyncio.Handle:
         owner = OWNER.get() if context is None else context.get(OWNER)
         if owner is None:

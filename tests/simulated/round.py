@@ -256,7 +256,8 @@ class Round:
         await self._until(
             lambda: all(task.done() for worker, task in working.items() if not worker.catches_up), "writers end"
         )
-        await self._catch_up()
+        async with asyncio.timeout(2 * _SETTLE_S):
+            await self._catch_up()
         caught_up.set()
         await self._until(lambda: all(task.done() for task in working.values()), "readers end")
         for task in working.values():
