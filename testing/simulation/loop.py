@@ -88,7 +88,7 @@ def _run_owned(handle: _OwnedHandle | _OwnedTimer) -> None:
     elif owner.is_alive:
         asyncio.Handle._run(handle)
         watch = handle._loop.watch
-        if watch is not None:
+        if watch is not None and owner.name:
             watch(owner.name)
 
 
@@ -132,7 +132,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     # ---- ownership
 
     def _call_soon(
-        self, callback: Callable[..., object], args: Sequence[Any], context: Context | None
+        self, callback: Callable[..., object], args: Sequence[object], context: Context | None
     ) -> asyncio.Handle:
         owner = OWNER.get() if context is None else context.get(OWNER)
         if owner is None:

@@ -26,9 +26,9 @@ _CUTS = ("isolate", "cut pair", "kill")
 #: By the names of `sitecustomize.BUGS`.
 BUGS = {
     "acknowledge-before-isr": Bug({"lost-write", "inconsistent-offsets", "unseen"}, _CUTS, _MEMBERS),
-    "drop-a-marker": Bug({"G1a", "lost-write"}, (), _MEMBERS),
+    "drop-a-marker": Bug({"G1a", "lost-write"}, ("reset",), (TRANSACTIONS,)),
     "reuse-an-offset": Bug({"inconsistent-offsets"}, _CUTS, _MEMBERS),
-    "accept-fenced-commits": Bug({"fenced-commit"}, (), _MEMBERS),
+    "accept-fenced-commits": Bug({"fenced-commit"}, ("reset",), (COORDINATORS,)),
     "commit-aborted-offsets": Bug({"chain-lost"}, ("kill", "reset"), (CHAIN,)),
     "release-accepted-records": Bug({"share-accepted-again"}, (), (SHARE,)),
 }

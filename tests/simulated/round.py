@@ -73,7 +73,7 @@ STARTED_S = 1_800_000_000.0
 _SETTLE_S = 300.0
 _LOOK_S = 0.5
 #: Simulated time between two collections of garbage.
-_COLLECT_S = 30.0
+_COLLECT_S = 120.0
 _LATENCIES_S = ((0.0001, 0.002), (0.001, 0.06))
 _AGAIN_S = 2.0
 #: A lock lasts 30 s of a broker's clock, which may drift.
@@ -256,7 +256,8 @@ class Round:
         await self._until(
             lambda: all(task.done() for worker, task in working.items() if not worker.catches_up), "writers end"
         )
-        await self._catch_up()
+        async with asyncio.timeout(2 * _SETTLE_S):
+            await self._catch_up()
         caught_up.set()
         await self._until(lambda: all(task.done() for task in working.values()), "readers end")
         for task in working.values():
