@@ -194,8 +194,6 @@ class Connection:
 
     def _log_in(self, address: tuple[str, int]) -> None:
         """Raises OSError, such as LoginRejected. Without a login, a broker that hangs is for the client to explain."""
-        from ..client.errors import LoginRejected
-
         tls = self.tls
         timeout_s = min(_CONNECT_TIMEOUT_S, self.timeout_s)
         login = login_of(self.security)
@@ -204,13 +202,13 @@ class Connection:
 
             BlockingConnection(address, self.client_id, timeout_s, tls, login).close()
             return
-        from ..client.faults import explained
+        from ..client.faults import rejection
         from ..client.port_security import fault_of_port
 
         fault = fault_of_port(address, tls, timeout_s, has_login=False)
         if fault is not None:
             where = f"{address[0]}:{address[1]}"
-            raise LoginRejected(explained(where, fault, has_tls=tls is not None, has_login=False))
+            raise rejection(where, fault, has_tls=tls is not None, has_login=False)
 
 
 def _host_and_port(address: str) -> tuple[str, int]:

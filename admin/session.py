@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
 from ..protocol.errors import ErrorCode
-from .errors import CoordinatorError, LoginRejected, NoResponse, RequestFailed, ResponseError, UnknownNode
+from .errors import CoordinatorError, LoginRejected, NoResponse, NotKafka, RequestFailed, ResponseError, UnknownNode
 
 if TYPE_CHECKING:
     from ..client.cluster import Cluster
@@ -135,4 +135,4 @@ def _may_pass(error: RequestFailed, *, is_query: bool) -> bool:
         return True
     if isinstance(error, ResponseError):
         return error.code == ErrorCode.NOT_CONTROLLER or (is_query and error.code in _PASSING)
-    return is_query and isinstance(error, NoResponse) and not isinstance(error, LoginRejected)
+    return is_query and isinstance(error, NoResponse) and not isinstance(error, LoginRejected | NotKafka)

@@ -12,7 +12,7 @@ from ..admin.configs import ALL_BROKERS, ConfigValue, describe_configs
 from ..admin.configs import Kind as Resource
 from ..admin.connection import Connection, connection_of
 from ..client.error_kinds import ErrorKind
-from ..client.properties import HIDDEN, pairs
+from ..client.properties import HIDDEN, given_once, pairs
 from ..client.user_errors import Misused, UserError
 from .client.options import DryRun, client_command, new_app
 from .output import Output, Table
@@ -124,8 +124,8 @@ def set_configs(
         ("APPEND", append, "--append"),
         ("SUBTRACT", subtract, "--subtract"),
     ):
-        changes |= {key: (word, value) for key, value in pairs(texts or [], option).items()}
-    changes |= dict.fromkeys(delete or [], ("DELETE", None))
+        changes |= given_once(changes, {key: (word, value) for key, value in pairs(texts or [], option).items()})
+    changes |= given_once(changes, dict.fromkeys(delete or [], ("DELETE", None)))
     if not changes:
         raise Misused("nothing to change: give KEY=VALUE, --delete, --append or --subtract")
     with connection.admin() as admin:

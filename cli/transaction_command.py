@@ -16,7 +16,7 @@ from ..admin.transactions import abort_in_log, describe_transactions
 from ..admin.transactions import list_transactions as listed_transactions
 from ..client.error_kinds import ErrorKind
 from ..client.user_errors import Misused, UserError
-from .client.options import DryRun, Yes, client_command, new_app
+from .client.options import DryRun, Yes, client_command, new_app, one_of
 from .output import Output, Table
 
 app = new_app("List, describe and abort transactions, also hanging ones.")
@@ -24,6 +24,10 @@ app = new_app("List, describe and abort transactions, also hanging ones.")
 #: Kafka's transaction.max.timeout.ms and five minutes: no coordinator leaves one open for longer.
 HANGS_AFTER_MS = 20 * 60_000
 
+#: Those of the coordinator, as the protocol names them.
+_STATES = (
+    "Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Dead", "PrepareEpochFence",
+)  # fmt: skip
 _HANGING = ("topic", "partition", "producer_id", "producer_epoch", "start_offset", "age_ms")
 
 
@@ -44,6 +48,7 @@ def list_transactions(
     ] = HANGS_AFTER_MS,
 ) -> None:
     """List transactions."""
+    state = one_of("--state", state, _STATES)
     with connection.admin() as admin:
         if hanging:
             found: Sequence[Mapping[str, object]] = [
@@ -59,7 +64,7 @@ def list_transactions(
                 }
                 for broker, listed in sorted(listed_transactions(admin).items())
                 for one in listed
-                if state is None or state.lower() == one.state.lower()
+                if state in (None, one.state)
             ]
     keys = _HANGING if hanging else ("transactional_id", "producer_id", "state", "coordinator")
     rows = [[one[key] for key in keys] for one in found]

@@ -9,8 +9,18 @@ from typing import TYPE_CHECKING, cast
 from ..protocol.apis import APIS, api_named
 from ..protocol.codec import MalformedMessage
 from ..protocol.schema import Request, ResponseT
-from .errors import LoginRejected, NoResponse
-from .faults import TLS_ALERT, Fault, Kind, PortSecurity, explained, handshake_fault, security_fault, verdict_of
+from .errors import LoginRejected, NoResponse, NotKafka
+from .faults import (
+    TLS_ALERT,
+    Fault,
+    Kind,
+    PortSecurity,
+    foreign_fault,
+    handshake_fault,
+    rejection,
+    security_fault,
+    verdict_of,
+)
 from .frames import correlation_id_of, request_frame, response_of, response_size
 from .port_security import fault_of_port
 
@@ -57,9 +67,12 @@ class BlockingConnection:
                 self._secure(tls)
             if login is not None:
                 self._log_in(login, address[0])
-        except (LoginRejected, TimeoutError):
+        except (LoginRejected, NotKafka, TimeoutError):
             self.close()
             raise
+        except MalformedMessage as error:
+            self.close()
+            raise self._rejected(foreign_fault(error)) from None
         except OSError as error:
             self.close()
             fault = verdict_of(error) or fault_of_port(address, tls, timeout_s, has_login=True)
@@ -81,9 +94,9 @@ class BlockingConnection:
         except OSError as error:
             raise self._rejected(handshake_fault(error)) from None
 
-    def _rejected(self, fault: Fault) -> LoginRejected:
+    def _rejected(self, fault: Fault) -> NoResponse:
         where = f"{self._address[0]}:{self._address[1]}"
-        return LoginRejected(explained(where, fault, has_tls=self._has_tls, has_login=self._has_login))
+        return rejection(where, fault, has_tls=self._has_tls, has_login=self._has_login)
 
     def ask(self, request: Request[ResponseT], version: int) -> ResponseT:
         """Sends a request. Returns the response."""

@@ -17,7 +17,7 @@ from ..protocol.messages.find_coordinator import FindCoordinatorRequest
 from ..protocol.messages.metadata import MetadataRequest, MetadataResponse
 from ..protocol.schema import Request, ResponseT
 from .any_broker import ANY_S, only_reads
-from .errors import CoordinatorError, LoginRejected, NoResponse, NotSupported, UnknownNode
+from .errors import CoordinatorError, InvalidOptions, LoginRejected, NoResponse, NotKafka, NotSupported, UnknownNode
 from .faults import Fault, Kind, explained
 from .peers import LoginOf, Peers, TlsOf
 from .port_security import fault_of_port
@@ -30,7 +30,7 @@ FRESH_S = 1.0
 #: Limit of the time in which a port shows its security.
 _PORT_S = 1.0
 #: Reasons for which the next address is of no use: each attempt may count as a failed login of the user.
-_FINAL = (Kind.LOGIN, Kind.UNSUPPORTED)
+_FINAL = (Kind.LOGIN, Kind.UNSUPPORTED, Kind.UNENCODABLE)
 
 
 class Address(NamedTuple):
@@ -221,17 +221,20 @@ class Cluster:
         for address, fault in faults.items():
             if fault.kind is Kind.UNSUPPORTED:
                 return NotSupported(fault.words)
+            if fault.kind is Kind.UNENCODABLE:
+                return InvalidOptions(fault.words)
             if fault.kind in (Kind.LOGIN, Kind.TLS, Kind.SECURITY):
                 has_tls = bool(self._tls(address.name, address.host))
                 has_login = self._login(address.name) is not None
                 where = f"{address.host}:{address.port}"
                 return LoginRejected(explained(where, fault, has_tls=has_tls, has_login=has_login))
-        refused = {one: fault for one, fault in faults.items() if fault.kind is Kind.REFUSED}
+        refused = {one: fault for one, fault in faults.items() if fault.kind in (Kind.REFUSED, Kind.FOREIGN)}
         words = [
             f"{one.host}:{one.port} ({refused[one].words})" if one in refused else f"{one.host}:{one.port}"
             for one in addresses
         ]
-        return NoResponse(f"no response from {', '.join(words)}")
+        is_foreign = bool(faults) and all(fault.kind is Kind.FOREIGN for fault in faults.values())
+        return (NotKafka if is_foreign else NoResponse)(f"no response from {', '.join(words)}")
 
     def _any(self) -> list[Address]:
         """The addresses that may serve any request: those of the command first, since the others may be out of reach."""

@@ -20,7 +20,7 @@ from ..protocol.errors import ErrorCode
 from ..protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ..protocol.schema import Message
 from . import SOFTWARE
-from .faults import TLS_ALERT, Fault, PortSecurity, security_fault, tls_fault
+from .faults import TLS_ALERT, Fault, PortSecurity, foreign_fault, security_fault, tls_fault
 from .frames import correlation_id_of, request_frame, response_of, response_size
 from .versions import Version
 
@@ -164,7 +164,10 @@ class PeerConnection(asyncio.BufferedProtocol):
         try:
             self._take_frames()
         except (MalformedMessage, struct.error, IndexError) as error:
-            log.error("closing the connection to %s: %s", self.peer, error)
+            if not self._versions:
+                self.fault = self.fault or foreign_fault(error)
+            else:
+                log.error("closing the connection to %s: %s", self.peer, error)
             self.end()
 
     # ---- responses

@@ -15,6 +15,10 @@ class LoginRejected(NoResponse):
     """The node does not let this client in: its login, its TLS, or the lack of either. The words are the node's."""
 
 
+class NotKafka(NoResponse):
+    """The ports speak another protocol."""
+
+
 class UnknownNode(RequestFailed, LookupError):
     """The metadata of the cluster does not have the node."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
+from .errors import LoginRejected, NoResponse, NotKafka
+
 #: The beginning of a TLS record with an alert: the answer of a port with TLS to bytes that are not.
 TLS_ALERT = b"\x15\x03"
 #: Reasons of OpenSSL for bytes that are not of TLS.
@@ -13,7 +15,8 @@ _NO_TLS = ("WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING", "RECORD_LAYER
 
 class Kind(Enum):
     """LOGIN and TLS: one side rejects the other. SECURITY: the port's differs from the client's. REFUSED: no connection.
-    ENDED: the node ended the connection without a word. UNSUPPORTED: the node does not have the API.
+    ENDED: the node ended the connection without a word. UNSUPPORTED: the node does not have the API. FOREIGN: the port
+    speaks another protocol. UNENCODABLE: the request has a value that its field cannot carry.
     """
 
     LOGIN = 1
@@ -22,6 +25,8 @@ class Kind(Enum):
     REFUSED = 4
     ENDED = 5
     UNSUPPORTED = 6
+    FOREIGN = 7
+    UNENCODABLE = 8
 
 
 class PortSecurity(Enum):
@@ -41,6 +46,10 @@ class Fault(NamedTuple):
     security: PortSecurity | None = None
     #: The SASL mechanisms of a port with a login.
     mechanisms: str = ""
+
+
+def foreign_fault(why: object) -> Fault:
+    return Fault(Kind.FOREIGN, f"it does not speak Kafka's protocol: {why}")
 
 
 def security_fault(security: PortSecurity, mechanisms: str = "") -> Fault:
@@ -96,3 +105,10 @@ def explained(address: str, fault: Fault, *, has_tls: bool, has_login: bool) -> 
     elif fault.security is PortSecurity.LOGIN:
         remedy += f" and a sasl.mechanism of {fault.mechanisms}" if fault.mechanisms else " and a sasl.mechanism"
     return f"{address} {fault.security.value}, and security.protocol is {now}: {remedy}"
+
+
+def rejection(address: str, fault: Fault, *, has_tls: bool, has_login: bool) -> NoResponse:
+    """Returns the error of a port that does not take this client, or that no client of Kafka can use."""
+    if fault.kind is Kind.FOREIGN:
+        return NotKafka(fault.words)
+    return LoginRejected(explained(address, fault, has_tls=has_tls, has_login=has_login))

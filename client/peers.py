@@ -11,6 +11,7 @@ import asyncio
 import logging
 import select
 import ssl
+import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -233,9 +234,15 @@ class _Peer:
             asked.on_sent()
         try:
             connection.send(asked.request, answered, asked.version)
-        except Exception:
+        except Exception as error:
             # The request may be a client's on its way to the controller, or the quorum's: only itself fails.
-            log.exception("a bug: %s cannot be encoded", type(asked.request).__name__)
+            name = type(asked.request).__name__
+            if asked.explain is not None and isinstance(error, struct.error | ValueError | OverflowError):
+                self._unanswered.pop(asked, None)
+                words = f"{name.removesuffix('Request')} cannot carry a value: {error}"
+                asyncio.get_running_loop().call_soon(asked.fail, Fault(Kind.UNENCODABLE, words))
+                return
+            log.exception("a bug: %s cannot be encoded", name)
             asyncio.get_running_loop().call_soon(answered, None)
 
     # ---- the connection

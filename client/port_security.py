@@ -12,7 +12,16 @@ import struct
 import time
 from typing import TYPE_CHECKING
 
-from .faults import TLS_ALERT, Fault, Kind, PortSecurity, handshake_fault, security_fault, verdict_of
+from .faults import (
+    TLS_ALERT,
+    Fault,
+    Kind,
+    PortSecurity,
+    foreign_fault,
+    handshake_fault,
+    security_fault,
+    verdict_of,
+)
 
 if TYPE_CHECKING:
     import ssl
@@ -81,7 +90,10 @@ def _fault_without_tls(
         connected.sendall(API_VERSIONS)
         first = _received(connected, 2, deadline_s)
         if first and first != TLS_ALERT:
-            _received(connected, _LENGTH.unpack(first + _received(connected, 2, deadline_s))[0], deadline_s)
+            size = _LENGTH.unpack(first + _received(connected, 2, deadline_s))[0]
+            if not 0 <= size <= _MOST_BYTES:
+                return foreign_fault(f"a response of {size} bytes")
+            _received(connected, size, deadline_s)
             return None if has_login else _fault_of_handshake(connected, deadline_s)
     except TimeoutError:
         return None
@@ -94,7 +106,10 @@ def _fault_with_tls(connected: socket.socket, deadline_s: float, *, has_login: b
     connected.sendall(API_VERSIONS)
     if not (head := _received(connected, _LENGTH.size, deadline_s)):
         return None
-    _received(connected, _LENGTH.unpack(head)[0], deadline_s)
+    size = _LENGTH.unpack(head)[0]
+    if not 0 <= size <= _MOST_BYTES:
+        return foreign_fault(f"a response of {size} bytes")
+    _received(connected, size, deadline_s)
     return None if has_login else _fault_of_handshake(connected, deadline_s)
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from .user_errors import Misused
+
+V = TypeVar("V")
 
 #: Parts of names of which no value is shown.
 _SECRET = ("password", "secret", "jaas", "keystore.key", "token", "key.pem", "credential", "user.info", "account_key")
@@ -94,13 +96,21 @@ def read_client_properties(path: Path) -> dict[str, str]:
     return found
 
 
+def given_once(known: Mapping[str, object], more: Mapping[str, V]) -> Mapping[str, V]:
+    """Returns `more`. Raises Misused for a key that both have: of two changes, neither can be meant."""
+    if both := known.keys() & more.keys():
+        raise Misused(f"{min(both)} is given twice, with two changes: give one")
+    return more
+
+
 def pairs(texts: Iterable[str], option: str) -> dict[str, str]:
     """KEY=VALUE texts as a mapping. Raises Misused, which never shows the value."""
-    found = {}
+    found: dict[str, str] = {}
     for text in texts:
-        key, equals, value = text.partition("=")
-        if not equals or not key.strip():
+        key, equals, value = (part.strip() for part in text.partition("="))
+        if not equals or not key:
             example = _EXAMPLES.get(option, _OTHER_EXAMPLE)
             raise Misused(f"{option} needs KEY=VALUE, for example {option} {example}")
-        found[key.strip()] = value.strip()
+        if found.setdefault(key, value) != value:
+            raise Misused(f"{option}: {key} is given twice, with two values: give one")
     return found

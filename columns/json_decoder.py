@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..records.json_parsing import NotJson, parsed
+from ..records.json_parsing import LONG_FRACTION, NotJson, parsed
 from .decimal_texts import doubtful_texts
 from .decoder import Decoded, without_rows
 from .errors import InvalidScan
@@ -25,8 +25,6 @@ from .layout import Numbers
 
 #: Fields with nulls that take a query of DuckDB each: with more of them Python is faster.
 _MOST_QUERIES = 16
-#: Fractions of more digits than a double has, and exponents near its bounds: as text and as decimals they are exact.
-_LONG_FRACTION = r"\.\d{13}|\d{13}\.\d|\d{8}\.\d{4}|\d{4}\.\d{8}|\d[eE][+-]?\d{3}"
 
 
 class JsonDecoder:
@@ -67,7 +65,7 @@ class JsonDecoder:
         if self._transform is not None:
             try:
                 raw = self._query.rows(self._transform, texts)
-                found = set(doubtful_rows(texts, f"{NOT_JSON}|{_LONG_FRACTION}")) | self._null_fields(texts, raw)
+                found = set(doubtful_rows(texts, f"{NOT_JSON}|{LONG_FRACTION.pattern}")) | self._null_fields(texts, raw)
                 return raw, sorted(found)
             except duckdb.Error:
                 pass  # of which row, DuckDB does not say

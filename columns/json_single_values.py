@@ -8,7 +8,7 @@ import math
 import pyarrow as pa
 
 from ..protocol.json_value import JsonValue
-from ..records.json_parsing import Literal, NotJson, double_of, is_unicode, parsed, written
+from ..records.json_parsing import Literal, NotJson, double_of, is_unicode, number_text, parsed, written
 from .arrow_kinds import is_text
 from .decimal_texts import doubtful_texts, plain_text
 from .json_raw_types import raw_type
@@ -36,7 +36,9 @@ def raw_value(value: JsonValue, raw: pa.DataType, kind: pa.DataType, name: str) 
     if isinstance(value, str) and not is_unicode(value):
         raise NotJson(f"{where} has half of a surrogate pair")
     if is_text(kind):
-        return str(value) if isinstance(value, str) else written(value)
+        if isinstance(value, Literal):
+            return number_text(value)
+        return value if isinstance(value, str) else written(value)
     return _raw_scalar(value, kind, where)
 
 

@@ -72,6 +72,8 @@ def _environment() -> JSONPathEnvironment:
     from jsonpath.filter import IntegerLiteral
     from jsonpath.parse import Parser
 
+    from .json_parsing import MOST_DEPTH
+
     class ExactParser(Parser):  # type: ignore[misc]
         def parse_integer_literal(self, stream: TokenStream) -> BaseExpression:
             text = stream.current().value
@@ -82,6 +84,7 @@ def _environment() -> JSONPathEnvironment:
 
     class Environment(JSONPathEnvironment):  # type: ignore[misc]
         parser_class = ExactParser
+        max_recursion_depth = MOST_DEPTH + 2  # the list around the document of a filter, and what is innermost
 
     return Environment()
 
@@ -99,6 +102,7 @@ def _where(text: str) -> Filter:
         reason = (str(error) or type(error).__name__).splitlines()[0]
         raise Misused(f"--where {text!r} is not a JSONPath expression: {reason}") from None
     is_filter = query != text
+    unfit = (jsonpath.JSONPathError, ArithmeticError, TypeError, ValueError, RecursionError)
 
     def passes(message: ConsumedRecord, key: Content, value: Content) -> bool:
         document = value
@@ -111,6 +115,9 @@ def _where(text: str) -> Filter:
             return False
         if not is_filter and not isinstance(document, list | dict):
             return False
-        return next(iter(compiled.finditer([document] if is_filter else document)), None) is not None
+        try:
+            return next(iter(compiled.finditer([document] if is_filter else document)), None) is not None
+        except unfit:  # of this document: the next one may fit
+            return False
 
     return passes

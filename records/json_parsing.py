@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from decimal import Decimal
 from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
@@ -20,6 +21,14 @@ MOST_DEPTH = 200
 #: Digits of an integer that is a Python number here; Python converts longer ones in quadratic time, and no column has them.
 _MOST_DIGITS = 60
 _SHOWN_DIGITS = 40
+#: Fractions of more digits than a double has, and exponents near its bounds: as text and as decimals they are exact.
+LONG_FRACTION = re.compile(r"\.\d{13}|\d{13}\.\d|\d{8}\.\d{4}|\d{4}\.\d{8}|\d[eE][+-]?\d{3}")
+#: Places of the decimal point for which DuckDB writes no exponent within arrays and objects.
+_LEAST_PLACES, _MOST_PLACES = -6, 21
+_ESCAPES = {
+    **{code: f"\\u{code:04X}" for code in range(32)},
+    **dict(zip(b'\b\f\n\r\t"\\', ("\\b", "\\f", "\\n", "\\r", "\\t", '\\"', "\\\\"), strict=True)),
+}
 _STRUCTURE = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[{]|[\]}]', re.DOTALL)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -32,6 +41,16 @@ class Literal(str):
     @property
     def is_integer(self) -> bool:
         return self.lstrip("-").isdigit()
+
+
+class Repeated(dict[str, object]):
+    """An object that has a name twice: a dict with the first member of each name, and all `pairs` as they are written."""
+
+    __slots__ = ("pairs",)
+
+    def __init__(self, pairs: list[tuple[str, JsonValue]]) -> None:
+        super().__init__(dict(reversed(pairs)))
+        self.pairs = pairs
 
 
 class NotJson(ValueError):
@@ -80,12 +99,40 @@ def is_unicode(text: str) -> bool:
     return text.isascii() or _SURROGATE.search(text) is None
 
 
+def number_text(value: Literal) -> str:
+    """A number as DuckDB makes text of it: with the shortest digits of its double, or as it is written if it has more."""
+    return str(value) if _is_kept(value) else repr(float(value))
+
+
+def _is_kept(value: Literal) -> bool:
+    return value.is_integer or LONG_FRACTION.search(value) is not None
+
+
+def _inner_number(value: Literal) -> str:
+    """A number within arrays and objects: DuckDB writes the same digits there, with another form of the exponent."""
+    if _is_kept(value) or not (made := float(value)):
+        return number_text(value)
+    sign, figures, exponent = Decimal(repr(made)).as_tuple()
+    digits = "".join(map(str, figures)).rstrip("0")
+    point = len(figures) + int(exponent)  # the place of the point in the digits
+    if point > _MOST_PLACES or point <= _LEAST_PLACES:
+        text = f"{digits[0]}{'.' + digits[1:] if digits[1:] else ''}e{point - 1}"
+    elif point <= 0:
+        text = f"0.{'0' * -point}{digits}"
+    else:
+        text = f"{digits[:point].ljust(point, '0')}.{digits[point:] or '0'}"
+    return f"{'-' * sign}{text}"
+
+
 def written(value: object) -> str:
-    """A parsed value as JSON text, with its numbers as they were written. Raises NotJson for half of a surrogate pair."""
+    """A parsed array or object as the JSON text that DuckDB writes of it, or a part of one. Raises NotJson for half of a
+    surrogate pair.
+    """
     if isinstance(value, Literal):
-        return str(value)
+        return _inner_number(value)
     if isinstance(value, dict):
-        return "{" + ",".join(f"{_quoted(name)}:{written(one)}" for name, one in value.items()) + "}"
+        members = value.pairs if isinstance(value, Repeated) else value.items()
+        return "{" + ",".join(f"{_quoted(name)}:{written(one)}" for name, one in members) + "}"
     if isinstance(value, list):
         return "[" + ",".join(map(written, value)) + "]"
     return _quoted(value) if isinstance(value, str) else json.dumps(value)
@@ -106,7 +153,7 @@ def double_of(value: int | Literal) -> float | None:
 def _quoted(text: str) -> str:
     if not is_unicode(text):
         raise NotJson("it has half of a surrogate pair")
-    return json.dumps(text, ensure_ascii=False)
+    return f'"{text.translate(_ESCAPES)}"'
 
 
 def refuse_constant(constant: str) -> None:
@@ -127,10 +174,7 @@ def _integer(text: str) -> int | Literal:
 
 def _first_of_each(pairs: list[tuple[str, JsonValue]]) -> JsonObject:
     made = dict(pairs)
-    if len(made) < len(pairs):
-        made = dict(reversed(pairs))
-        return {name: made[name] for name, _ in pairs}
-    return made
+    return cast("JsonObject", Repeated(pairs)) if len(made) < len(pairs) else made
 
 
 _DECODER = json.JSONDecoder(

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from ...admin.connection import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT_S, connection_of
+from ...client.user_errors import Misused
 from ..output import FORMATS, Output
 from .value_completion import complete_context
 
@@ -51,6 +52,9 @@ OutputOption = Annotated[OutputFormat | None, typer.Option("--output", help="out
 DryRun = Annotated[bool, typer.Option("--dry-run", help="print what would change, and change nothing")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="do not ask for confirmation")]
 
+#: Of seconds, hours and rates: what no clock counts, and what is no number, has no meaning for any of them.
+MOST_NUMBER = 1e9
+
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 _OF_CONNECTION = (
     inspect.Parameter("bootstrap_server", _KEYWORD, default=None, annotation=Bootstrap),
@@ -76,6 +80,11 @@ def client_command(function: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(function)
     def run(**given: Any) -> None:
+        for name, value in given.items():
+            if isinstance(value, float) and not abs(value) <= MOST_NUMBER:
+                raise Misused(
+                    f"{_option_name(hints.get(name, Timeout), name)} {value:g} is not a number up to {MOST_NUMBER:.0f}"
+                )
         if has_connection:
             given["connection"] = connection_of(
                 given.pop("bootstrap_server"),
@@ -93,6 +102,22 @@ def client_command(function: Callable[..., None]) -> Callable[..., None]:
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     del run.__wrapped__
     return run
+
+
+def one_of(option: str, given: str | None, names: tuple[str, ...]) -> str | None:
+    """The name that the text of an option is, whatever its case; None without one. Raises Misused for another text."""
+    if given is None:
+        return None
+    for name in names:
+        if name.lower() == given.lower():
+            return name
+    raise Misused(f"{option} {given!r} is not one of {', '.join(names)}")
+
+
+def _option_name(hint: Any, name: str) -> str:
+    """The option of a parameter, as a user writes it."""
+    written = [word for one in getattr(hint, "__metadata__", ()) for word in getattr(one, "param_decls", None) or ()]
+    return next((word for word in written if word.startswith("--")), f"--{name.replace('_', '-')}")
 
 
 def new_app(help_text: str) -> typer.Typer:

@@ -20,7 +20,7 @@ from ...client.error_kinds import ErrorKind
 from ...client.suggestions import did_you_mean
 from ...client.user_errors import Misused, UserError
 from ...client.wording import counted
-from ..client.options import DryRun, Yes, client_command, new_app
+from ..client.options import DryRun, Yes, client_command, new_app, one_of
 from ..client.value_completion import complete_group
 from ..messages import warn
 from ..output import Output, Table
@@ -39,6 +39,11 @@ Topics = Annotated[
 
 #: States of groups whose offsets may be set; brokers before Kafka 2.6 name none.
 _WITHOUT_MEMBERS = ("Empty", "Dead", "")
+_KINDS = ("classic", "consumer", "share", "streams")
+#: Those of all kinds, as the protocol names them.
+_STATES = (
+    "Empty", "Stable", "PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling", "NotReady", "Dead",
+)  # fmt: skip
 
 
 def _listed(admin: Admin) -> list[ListedGroup]:
@@ -90,12 +95,9 @@ def list_groups(
     ] = None,
 ) -> None:
     """List groups."""
+    kind, state = one_of("--kind", kind, _KINDS), one_of("--state", state, _STATES)
     with connection.admin() as admin:
-        found = [
-            one
-            for one in _listed(admin)
-            if kind in (None, one["kind"]) and (state is None or state.lower() == one["state"].lower())
-        ]
+        found = [one for one in _listed(admin) if kind in (None, one["kind"]) and state in (None, one["state"])]
     output.show(found, Table("", ("GROUP", "KIND", "STATE", "PROTOCOL"), [list(one.values()) for one in found]))
 
 

@@ -8,7 +8,7 @@ import typer
 
 from ...admin import quotas
 from ...admin.connection import Connection
-from ...client.properties import pairs
+from ...client.properties import given_once, pairs
 from ...client.user_errors import Misused
 from ..client.options import DryRun, client_command, new_app
 from ..output import Output, Table
@@ -71,7 +71,7 @@ def set_quotas(
     if not entity:
         raise Misused("give --user, --client-id or --ip")
     changes: dict[str, float | None] = dict.fromkeys(delete or [])
-    for key, text in pairs(values or [], "quota set").items():
+    for key, text in given_once(changes, pairs(values or [], "quota set")).items():
         try:
             changes[key] = float(text)
         except ValueError:

@@ -214,3 +214,12 @@ def test_times_are_exact_to_the_millisecond(at: int) -> None:
 
     moment = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(milliseconds=at)
     assert timestamp_ms(moment.isoformat()) == at == timestamp_ms(str(at))
+
+
+@pytest.mark.parametrize("where", ["$..p", "@..p", "$..x..p", "@.a contains 1", "length(@.a) > @.b"])
+def test_a_document_that_an_expression_does_not_fit_is_no_match_and_ends_nothing(where: str) -> None:
+    (passes,) = filters_of(None, None, (), [where])
+    deep = '{"x":' * 198 + '{"p":1}' + "}" * 198
+    for document in ("[" * 200 + "]" * 200, '{"a":"text","b":[]}', "5", '{"a":{"b":1}}'):
+        assert not passes(Message(b"", b""), None, document)
+    assert passes(Message(b"", b""), None, deep) == ("p" in where)

@@ -6,9 +6,11 @@ an empty file of properties.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -315,3 +317,74 @@ def test_offsets_beyond_the_log_are_named(broker: odradek.Broker) -> None:
     assert (done.status, done.err) == (0, "")
     done = odradek_command("topic", "trim", "ten", "--before", "99", "--dry-run", "-b", broker.bootstrap_servers)
     assert done.status == 0 and "ten-0 ends at 10" in done.err
+
+
+LOGIN = ("security.protocol=SASL_PLAINTEXT", "sasl.mechanism=PLAIN", "sasl.username=a", "sasl.password=b")
+LOGINS = ((), tuple(word for one in LOGIN for word in ("-X", one)))
+
+
+@pytest.mark.parametrize("login", LOGINS)
+@pytest.mark.parametrize(
+    "words", ["topic list", "topic create typo", "consume typo -o beginning", "query 'select 1 from typo'"]
+)
+def test_port_of_another_protocol_ends_a_command_with_the_reason(words: str, login: tuple[str, ...]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    accepted, _ = server.accept()
+                    with accepted, contextlib.suppress(OSError):
+                        accepted.recv(1024)
+                        accepted.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        done = odradek_command(*shlex.split(words), *login, "-b", address)
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join()
+    assert done.status == UNREACHABLE and done.err.count("\n") == 1, done
+    assert address in done.err and "does not speak Kafka's protocol" in done.err, done
+
+
+def numbers() -> Iterator[tuple[str, str]]:
+    """The options of all commands that take a number with a fraction."""
+    for command, made in EVERY.items():
+        for parameter in made.params:
+            if command in ARGUMENTS and parameter.type.name in ("float", "float range"):
+                yield command, parameter.opts[0]
+
+
+@pytest.mark.parametrize(("command", "option"), numbers())
+def test_number_that_no_clock_counts_is_refused(command: str, option: str, closed_port: str, tmp_path: Path) -> None:
+    for number in ("nan", "inf", "1e308"):
+        done = run(command, closed_port, tmp_path, option, number)
+        assert done.status == MISUSED and done.err.count("\n") == 1 and option in done.err, done
+
+
+@pytest.mark.parametrize(
+    "option", ["--partitions=99999999999999999999", "--replication-factor=32768", "--config=a=" + "x" * 40_000]
+)
+def test_value_that_no_request_carries_is_a_mistake(broker: odradek.Broker, option: str) -> None:
+    done = odradek_command("topic", "create", "typo", option, "-b", broker.bootstrap_servers)
+    assert done.status in (1, MISUSED) and done.err.count("\n") == 1 and "a bug" not in done.err, done
+
+
+@pytest.mark.parametrize("words", ["group list --kind typo", "group list --state typo", "txn list --state typo"])
+def test_kind_or_state_that_none_has_is_a_mistake(broker: odradek.Broker, words: str) -> None:
+    done = odradek_command(*words.split(), "-b", broker.bootstrap_servers)
+    assert done.status == MISUSED and "'typo' is not one of" in done.err and done.err.count("\n") == 1, done
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "topic create typo --config retention.ms=1 --config retention.ms=2", "topic list -X client.id=1 -X client.id=2",
+        "config set topic orders retention.ms=1 retention.ms=2", "config set topic orders retention.ms=1 -d retention.ms",
+        "quota set producer_byte_rate=1 -d producer_byte_rate --user u",
+    ],
+)  # fmt: skip
+def test_key_with_two_values_is_a_mistake(broker: odradek.Broker, words: str) -> None:
+    done = odradek_command(*words.split(), "-b", broker.bootstrap_servers)
+    assert done.status == MISUSED and "twice" in done.err and done.err.count("\n") == 1, done

@@ -12,7 +12,7 @@ import odradek
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from odradek.client.faults import Fault, PortSecurity
+from odradek.client.faults import Fault, Kind, PortSecurity
 from odradek.client.port_security import fault_of_port
 
 from tests.harness.examples import examples
@@ -94,3 +94,13 @@ def test_mechanisms_of_a_port_with_a_login_are_shown() -> None:
     with peer([versions, len(body).to_bytes(4, "big") + body]) as address:
         found = fault_of_port(address, None, TIMEOUT_S, has_login=False)
     assert found is not None and found.security is PortSecurity.LOGIN and found.mechanisms == "PLAIN, SCRAM-SHA-512"
+
+
+@pytest.mark.parametrize(
+    "first", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"SSH-2.0-OpenSSH_9.2\r\n", b"220 mail ESMTP\r\n"]
+)
+def test_port_of_another_protocol_is_named(first: bytes) -> None:
+    with peer([first]) as address:
+        for has_login in (False, True):
+            found = fault_of_port(address, None, TIMEOUT_S, has_login=has_login)
+            assert found is not None and found.kind is Kind.FOREIGN and "does not speak Kafka" in found.words

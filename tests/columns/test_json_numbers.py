@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -104,3 +105,45 @@ def test_type_that_no_text_becomes_is_an_error_of_the_schema(kind: pa.DataType) 
 def test_decimals_keep_their_digits() -> None:
     decoder = JsonDecoder(pa.struct([("n", pa.decimal128(20, 2))]))
     assert decoded(decoder, ["123456789012345678.12"]) == [(Decimal("123456789012345678.12"), None)]
+
+
+MEMBERS = st.recursive(
+    st.sampled_from(
+        ["1e3", "1.10", "-0.0", "-0", "1E400", "1e-5", "1e22", "0.1234567890123456789", "1" * 70, "true", "null"]
+    )
+    | st.text(max_size=4).map(lambda text: json.dumps(text, ensure_ascii=False))
+    | st.floats(allow_nan=False, allow_infinity=False).map(repr),
+    lambda one: (
+        st.lists(one, max_size=3).map(lambda parts: f"[{', '.join(parts)}]")
+        | st.lists(st.tuples(st.sampled_from(["x", "y", "\x1f", "é"]), one), max_size=3).map(
+            lambda pairs: "{" + ",".join(f"{json.dumps(name)}: {part}" for name, part in pairs) + "}"
+        )
+    ),
+    max_leaves=5,
+)
+
+
+@given(st.lists(MEMBERS, min_size=1, max_size=6))
+@settings(max_examples=examples(60), deadline=None)
+def test_text_of_a_value_does_not_depend_on_the_other_rows(members: list[str]) -> None:
+    """DuckDB reads most rows, and Python all of them where others need it: of either a value has the same text."""
+    decoder = JsonDecoder(pa.struct([("s", pa.string())]))
+    values = pa.array([f'{{"s": {one}}}'.encode() for one in members])
+    found = decoder.decode(values)
+    decoder._transform = None
+    again = decoder.decode(values)
+    assert found.values.to_pylist() == again.values.to_pylist() and (found.bad, found.reasons) == (
+        again.bad,
+        again.reasons,
+    )
+
+
+def test_many_missing_fields_of_others_leave_a_number_as_it_is() -> None:
+    names = [f"f{at}" for at in range(20)]
+    decoder = JsonDecoder(pa.struct([(name, pa.string()) for name in names]))
+    first = b'{"f0": 1e3, "f1": {"a": 1.10, "a": 2}}'
+    full = json.dumps(dict.fromkeys(names, "x")).encode()
+    alone = JsonDecoder(pa.struct([("f0", pa.string()), ("f1", pa.string())])).decode(pa.array([first]))
+    beside = decoder.decode(pa.array([first, full, b"{}"]))
+    for name, text in (("f0", "1000.0"), ("f1", '{"a":1.1,"a":2}')):
+        assert pc.struct_field(alone.values, name)[0].as_py() == text == pc.struct_field(beside.values, name)[0].as_py()
