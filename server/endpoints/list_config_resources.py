@@ -1,6 +1,6 @@
 """ListConfigResources: resources that may have a configuration (KIP-714, KIP-1142).
 
-The response names whatever can have a configuration, of the types that are asked for or of all: topics, brokers and their
+The response names whatever can have a configuration, of the types in the request, or of all: topics, brokers and their
 loggers, groups and client metrics subscriptions that have one. An unknown type is UNSUPPORTED_VERSION.
 
 Contract: `protocol/messages/list_config_resources.py`.
