@@ -63,7 +63,7 @@ def chosen_places(
             if partition not in known:
                 raise UserError(f"{name} has no partition {partition}", ErrorKind.NOT_FOUND)
             places.append((name, partition))
-    return places
+    return list(dict.fromkeys(places))
 
 
 def targets(

@@ -44,7 +44,7 @@ def list_transactions(
     ] = False,
     topic: Annotated[list[str] | None, typer.Option("--topic", "-t", help="with --hanging: only these topics")] = None,
     older_than_ms: Annotated[
-        int, typer.Option("--older-than-ms", help="with --hanging: age of the last record, in milliseconds")
+        int, typer.Option("--older-than-ms", min=0, help="with --hanging: age of the last record, in milliseconds")
     ] = HANGS_AFTER_MS,
 ) -> None:
     """List transactions."""

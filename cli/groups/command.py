@@ -170,7 +170,9 @@ def lag(
     total: Annotated[bool, typer.Option("--total", help="one line for each group")] = False,
     most: Annotated[
         int | None,
-        typer.Option("--max", metavar="N", help="exit with status 1 when the lag of a group is larger, or unknown"),
+        typer.Option(
+            "--max", metavar="N", min=0, help="exit with status 1 when the lag of a group is larger, or unknown"
+        ),
     ] = None,
     from_start: Annotated[
         bool, typer.Option("--from-start", help="count partitions without a commit from their first record")

@@ -168,8 +168,8 @@ def consume(
         raise Misused("--count must be at least 1")
     start = default_start(group, from_beginning=from_beginning, text=offset)
     selection = Selection(
-        matching_topics(connection, topics) if regex else topics,
-        partition or (),
+        matching_topics(connection, topics) if regex else list(dict.fromkeys(topics)),
+        tuple(dict.fromkeys(partition or ())),
         start,
         parse_position(until) if until is not None else None,
         follow or (start.offset == END and until is None),

@@ -39,6 +39,16 @@ def test_offset_past_the_end_ends_and_is_named(broker: odradek.Broker) -> None:
 
 
 @pytest.mark.usefixtures("processes")
+def test_what_is_named_twice_counts_once(broker: odradek.Broker) -> None:
+    address = ("-b", broker.bootstrap_servers)
+    done = odradek_command("consume", "orders", "orders", "-o", "beginning", "-p", "1", "-p", "1", *address)
+    assert (done.status, done.out.splitlines()) == (0, [f"1-{n}" for n in range(ENDS[1])]), done
+    chosen = ("-t", "orders:0,0", "-t", "orders", "--create", "--dry-run", "--output", "jsonl")
+    done = odradek_command("group", "reset", "twice", "--to", "0", *chosen, *address)
+    assert done.status == 0 and len(done.out.splitlines()) == len(ENDS), done
+
+
+@pytest.mark.usefixtures("processes")
 def test_partitions_that_end_before_the_offset_print_nothing(broker: odradek.Broker) -> None:
     done = odradek_command("consume", "orders", "-o", "25", "-b", broker.bootstrap_servers)
     kcat = ["kcat", "-b", broker.bootstrap_servers, "-C", "-q", "-t", "orders", "-o", "25", "-e"]

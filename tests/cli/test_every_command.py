@@ -371,6 +371,12 @@ def test_value_that_no_request_carries_is_a_mistake(broker: odradek.Broker, opti
     assert done.status in (1, MISUSED) and done.err.count("\n") == 1 and "a bug" not in done.err, done
 
 
+@pytest.mark.parametrize("words", ["group lag --max -1", "txn list --hanging --older-than-ms -1"])
+def test_limit_below_nothing_is_a_mistake(broker: odradek.Broker, words: str) -> None:
+    done = odradek_command(*words.split(), "-b", broker.bootstrap_servers)
+    assert done.status == MISUSED and "-1 is not in the range" in done.err and done.err.count("\n") == 1, done
+
+
 @pytest.mark.parametrize("words", ["group list --kind typo", "group list --state typo", "txn list --state typo"])
 def test_kind_or_state_that_none_has_is_a_mistake(broker: odradek.Broker, words: str) -> None:
     done = odradek_command(*words.split(), "-b", broker.bootstrap_servers)
