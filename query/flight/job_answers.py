@@ -88,11 +88,26 @@ def _result(database: duckdb.DuckDBPyConnection, task: Rows) -> tuple[pa.Schema,
     if not task.only_schema and len(values or ()) != count:
         raise Misused(f"the statement takes {counted(count, 'parameter')}, not {len(values or ())}")
     statement = task.sql.strip().rstrip(";")
+    given: list[object] = values or [None] * count
+    names = _names(database, statement, given) if task.only_schema else []
     if task.only_schema:
         statement = f"select * from (\n{statement}\n) limit 0"
     with warnings.catch_warnings(action="ignore"):  # a copy of the rows, where there are parameters
-        result = arrow_reader(database.execute(statement, values or [None] * count), _ROWS)
-    return result.schema.with_metadata({PARAMETERS: b"%d" % count}), iter(result)
+        result = arrow_reader(database.execute(statement, given), _ROWS)
+    schema = result.schema
+    if len(names) == len(schema):
+        schema = pa.schema([field.with_name(name) for field, name in zip(schema, names, strict=True)])
+    return schema.with_metadata({PARAMETERS: b"%d" % count}), iter(result)
+
+
+def _names(database: duckdb.DuckDBPyConnection, statement: str, values: list[object]) -> list[str]:
+    """The names of a statement's columns: within another statement, columns of one name have other ones. None for a form of
+    a statement that cannot be described.
+    """
+    try:
+        return [str(row[0]) for row in database.execute(f"describe {statement}", values).fetchall()]
+    except duckdb.ParserException:
+        return []
 
 
 def _parameters(stream: bytes) -> list[object] | None:

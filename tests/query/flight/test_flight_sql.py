@@ -76,6 +76,14 @@ def test_rows_of_table_and_log_are_there_once(server: QueryServer) -> None:
 def test_columns_of_one_name_are_there(server: QueryServer) -> None:
     sql = 'select count(*), count(*), 1 a, 2 a, 3 "a:1" from orders'
     assert rows_of(server, sql) == [(150, 150, 1, 2, 3)]
+    with cursor_of(server) as cursor:
+        for form in (
+            "select key, key, KEY, ?::int, ? from orders",
+            "with o as (from orders) select key, key, ?, ? from o",
+        ):
+            cursor.execute(f'{form} where "offset" = 4', (1, 2))
+            assert set(cursor.fetchall()[0]) >= {1, 2}
+            assert [one[0] for one in cursor.description[:2]] == ["key", "key"]
 
 
 def test_parameters_of_a_statement_are_bound(server: QueryServer) -> None:
