@@ -60,6 +60,15 @@ SourceConfig = Annotated[
     typer.Option("--from-config", metavar="FILE", help="file of client properties for the source: TLS, SASL"),
 ]
 
+Linger = Annotated[
+    int | None,
+    typer.Option(
+        "--linger",
+        metavar="MS",
+        help=f"milliseconds in which records gather between two fetches, 0 for none (default: {LINGER_MS})",
+    ),
+]
+
 SourceSetting = Annotated[
     list[str] | None, typer.Option("--from-setting", metavar="KEY=VALUE", help="a client property for the source")
 ]
@@ -94,14 +103,7 @@ def create(
     throttle: Annotated[
         int, typer.Option("--throttle", metavar="BYTES", help="bytes per second that each broker fetches (0: no limit)")
     ] = 0,
-    linger: Annotated[
-        int | None,
-        typer.Option(
-            "--linger",
-            metavar="MS",
-            help=f"milliseconds in which records gather between two fetches, 0 for none (default: {LINGER_MS})",
-        ),
-    ] = None,
+    linger: Linger = None,
     acls: Annotated[bool, typer.Option("--acls", help="follow rules about followed topics and groups")] = False,
     quotas: Annotated[bool, typer.Option("--quotas", help="follow quotas of users, client ids and addresses")] = False,
     share_groups: Annotated[
