@@ -19,12 +19,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from pyspark_odradek import read_relation
-from spark_examples.tests.test_push_down import SETTING
 from tests.archive.harness.broker import NOW_MS, Harness, rows_of_table
 from tests.archive.harness.tables import KINDS, open_table
 
 INFERRED = ValueSchema("json", INFER)
 PLACE = {"iceberg": "warehouse", "parquet": "parquet"}
+#: Spark's setting for push-down into sources in Python.
+SETTING = "spark.sql.python.filterPushdown.enabled"
 #: Bytes of a task, so that small tables and logs have several.
 TASK_BYTES = 4_000
 _DEADLINE_S = 300

