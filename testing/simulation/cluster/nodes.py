@@ -132,6 +132,7 @@ class SimulatedCluster:
     async def _start(self, node_id: int) -> None:
         node = self.nodes[node_id]
         self._scheduled.discard(node_id)
+        self.simulation.disk.struck.discard(node.name)
         try:
             await node.start()
             self.trace.say(node.name, "serves")
