@@ -85,15 +85,11 @@ class BrokerServer:
         return self.node.halt.failed
 
     async def start(self) -> None:
-        """Returns when clients can be served. Raises InvalidConfig, LogDirectoryFailure, OSError (an address in use), and
-        the failure of a node that halts while it waits for the others.
-        """
+        """Returns when clients can be served. Raises InvalidConfig, LogDirectoryFailure, OSError (an address in use)."""
         loop = asyncio.get_running_loop()
         began_s = loop.time()
         self._log_starting()
         self.node.halt.begin()
-        starting: asyncio.Task[object] | None = asyncio.current_task()
-        self.failed.add_done_callback(lambda _: starting is not None and starting.cancel())
         try:
             observability = () if self.observability is None else (self.observability,)
             await self._start(self.access, self.network, *observability, self.telemetry)
@@ -104,15 +100,9 @@ class BrokerServer:
             await self.controller.run()
             self._log_started(loop.time() - began_s)
         except BaseException:
-            task, starting = starting, None
-            has_halted = self.failed.done()
             with suppress(Exception):  # the stop has logged its own failures; the cause is the one to show
-                await self.stop(leave=not has_halted, clean=not has_halted)
-            if has_halted and task is not None:
-                task.uncancel()
-                raise self.failed.result() from None
+                await self.stop()
             raise
-        starting = None
 
     async def _start(self, *subsystems: Subsystem) -> None:
         """All of them follow images from now on: the first one comes while they start."""
