@@ -146,7 +146,7 @@ class Partitions:
         hosted = self.in_directory(directory)
         for partition in hosted:
             partition.role.is_leader = False  # nothing is written any more, whatever a thread still has of it
-            partition.refresh_append_state()
+            partition.wake_all()  # the replies that wait for a commit will not see it
         if not clean:
             for partition in hosted:
                 partition.log.close(self._clock.now_ms(), clean=False)

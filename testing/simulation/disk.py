@@ -35,7 +35,7 @@ class Disk:
         #: By node: the bytes until its disk is full, and the likelihood with which a write or sync fails.
         self._room: dict[str, int] = {}
         self._failing: dict[str, float] = {}
-        #: The nodes that met a full or a failing disk since it was mended.
+        #: The nodes that met a full or a failing disk, until their next start.
         self.struck: set[str] = set()
 
     def install(self, replacements: Replacements) -> None:
@@ -63,7 +63,6 @@ class Disk:
     def mend(self, node: str) -> None:
         self._room.pop(node, None)
         self._failing.pop(node, None)
-        self.struck.discard(node)
 
     @property
     def are_all_in_order(self) -> bool:

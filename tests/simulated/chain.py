@@ -16,7 +16,7 @@ from compat_tests.histories.session import Session
 from compat_tests.histories.workloads import CHAIN_GROUP, COPIES, SOURCE, Maker, Setting, Worker, keys_of
 
 _PAUSE_S = 0.2
-_CRASH_SHARE, _ABORTED_SHARE = 0.02, 0.1
+_CRASH_SHARE, _CRASH_AFTER_ABORT_SHARE, _ABORTED_SHARE = 0.02, 0.3, 0.1
 
 
 class _ChainSession(Session):
@@ -41,8 +41,10 @@ def chain_copier(make: Maker) -> Worker:
         identity = Identity(setting.bootstrap, CHAIN_GROUP, transactional_id="chain")
         session = _ChainSession(make, identity, setting.recorder, setting.caught_up)
         while not setting.caught_up.wait(rng.random() * _PAUSE_S):
-            session.transact([None], commits=rng.random() > _ABORTED_SHARE, joins=True, copies=COPIES)
-            if rng.random() < _CRASH_SHARE and not setting.stopped.is_set():
+            commits = rng.random() > _ABORTED_SHARE
+            session.transact([None], commits=commits, joins=True, copies=COPIES)
+            # After an abort, only a new client shows which offsets are committed.
+            if rng.random() < (_CRASH_SHARE if commits else _CRASH_AFTER_ABORT_SHARE) and not setting.stopped.is_set():
                 session.crash()
         session.close()
 

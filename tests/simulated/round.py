@@ -210,7 +210,7 @@ class Round:
             gc.collect()
 
     def _ended(self, story: asyncio.Task[None]) -> None:
-        failure = story.exception()
+        failure = RuntimeError("the story was cancelled") if story.cancelled() else story.exception()
         if failure is not None:
             self._break(failure)
         elif not self._over.done():

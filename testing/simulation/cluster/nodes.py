@@ -74,6 +74,8 @@ class SimulatedCluster:
         self.nodes = {node_id: self._node(node_id, chosen) for node_id in self.node_ids}
         self.bootstrap = [("127.0.0.1", 9090 + node_id) for node_id in self.node_ids]
         self._serving: set[int] = set()
+        #: Nodes whose start was asked for and has not begun.
+        self._scheduled: set[int] = set()
         self._starting: dict[int, asyncio.Task[None]] = {}
         #: Machines without power.
         self._dark: set[int] = set()
@@ -117,6 +119,9 @@ class SimulatedCluster:
         """Begins the start of a node. It serves some time later, when there is a majority."""
         node = self.nodes[node_id]
         assert not node.is_running
+        if node_id in self._scheduled:
+            return
+        self._scheduled.add(node_id)
         self.trace.say(node.name, "starts")
         if node_id in self._dark:
             self._dark.discard(node_id)
@@ -126,6 +131,8 @@ class SimulatedCluster:
 
     async def _start(self, node_id: int) -> None:
         node = self.nodes[node_id]
+        self._scheduled.discard(node_id)
+        self.simulation.disk.struck.discard(node.name)
         try:
             await node.start()
             self.trace.say(node.name, "serves")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import errno
 import os
 import random
 import socket
@@ -15,6 +16,8 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from odradek.storage.files.failures import LogDirectoryFailure
 from odradek.testing.simulation import Deadlock, Node, Simulation
+from odradek.testing.simulation.cluster.nodes import VOTER_IDS, SimulatedCluster
+from odradek.testing.simulation.cluster.trace import Trace
 from odradek.testing.simulation.incarnations import OWNER, Incarnation
 
 TOPIC = "orders"
@@ -224,6 +227,22 @@ def test_node_with_a_bad_disk_halts_and_keeps_what_it_acknowledged(kind: str) ->
     with Simulation(3) as simulation:
         failure, values = simulation.run(scenario())
     assert isinstance(failure, LogDirectoryFailure) and values == [b"0", b"1", b"2", b"3", b"4"]
+
+
+def test_start_that_waits_for_others_ends_when_the_node_halts() -> None:
+    async def scenario() -> None:
+        cluster = SimulatedCluster(simulation, Trace(simulation.loop.time), Random(1))
+        node = cluster.nodes[VOTER_IDS[0]]
+        starting = asyncio.create_task(node.start())
+        await asyncio.sleep(5)
+        assert not starting.done()
+        failure = LogDirectoryFailure(str(node.directory), "appending", OSError(errno.ENOSPC, "no room"))
+        assert node.server.node.halt.halt(failure)
+        with pytest.raises(LogDirectoryFailure):
+            await asyncio.wait_for(starting, 60)
+
+    with Simulation(3) as simulation:
+        simulation.run(scenario())
 
 
 def test_clock_that_drifts_keeps_its_offset_when_the_drift_ends() -> None:
