@@ -22,7 +22,9 @@ class Harness:
     """A broker, and clients of it."""
 
     def __init__(self, directory: Path) -> None:
-        self.process = OdradekProcess(directory, {"log.message.timestamp.after.max.ms": str((1 << 63) - 1)})
+        # The records are old: a broker that lives longer than the interval of retention would delete them.
+        properties = {"log.message.timestamp.after.max.ms": str((1 << 63) - 1), "log.retention.ms": "-1"}
+        self.process = OdradekProcess(directory, properties)
 
     @property
     def client(self) -> dict[str, str]:
