@@ -39,7 +39,8 @@ BOOTSTRAP, TOPICS, GROUPS, STATE, PREFIX, REPLICATION_FACTOR, THROTTLE, ACLS, QU
     "quotas",
     "share.groups",
 )
-#: Property of a link: the least milliseconds between two Fetches of a broker to one of the source's (fetch_linger.py).
+#: Property of a link: the least milliseconds between two Fetches of a broker to one of the source's
+#: (replication/mirror/fetch_linger.py).
 LINGER = "fetch.linger.ms"
 #: Property of a reversed link: the source's names of followed topics and groups begin with it, and lose it here.
 SOURCE_PREFIX = "source.prefix"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ..columns.request import READ_COMMITTED
 from .options import InvalidOptions, check_choice, check_client, check_names, number
 
 #: The options that name the place of a table.
@@ -18,7 +19,7 @@ _NAMES = (
 )  # fmt: skip
 _VALUE_FORMATS = ("json", "avro", "protobuf")
 _TIMES = ("native", "number")
-_ISOLATION_LEVEL, _READ_COMMITTED = "isolation.level", "read_committed"
+_ISOLATION_LEVEL = "isolation.level"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +45,8 @@ class RelationOptions:
 
     @property
     def isolation_level(self) -> str:
-        """That of the archive, by default."""
-        return self.client.get(_ISOLATION_LEVEL, _READ_COMMITTED)
+        """The isolation level: by default that of the archive, which has committed records only."""
+        return self.client.get(_ISOLATION_LEVEL, READ_COMMITTED)
 
 
 def names_relation(given: Mapping[str, str]) -> bool:

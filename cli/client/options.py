@@ -52,7 +52,7 @@ OutputOption = Annotated[OutputFormat | None, typer.Option("--output", help="out
 DryRun = Annotated[bool, typer.Option("--dry-run", help="print what would change, and change nothing")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="do not ask for confirmation")]
 
-#: Of seconds, hours and rates: what no clock counts, and what is no number, has no meaning for any of them.
+#: The largest number of an option with a fraction: seconds, hours and rates beyond it, and NaN, mean nothing.
 MOST_NUMBER = 1e9
 
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
@@ -114,7 +114,7 @@ def one_of(option: str, given: str | None, names: tuple[str, ...]) -> str | None
     raise Misused(f"{option} {given!r} is not one of {', '.join(names)}")
 
 
-def _option_name(hint: Any, name: str) -> str:
+def _option_name(hint: object, name: str) -> str:
     """The option of a parameter, as a user writes it."""
     written = [word for one in getattr(hint, "__metadata__", ()) for word in getattr(one, "param_decls", None) or ()]
     return next((word for word in written if word.startswith("--")), f"--{name.replace('_', '-')}")

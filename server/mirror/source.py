@@ -136,7 +136,7 @@ class Source:
         return access.read(self._admin)
 
     def offsets(self, unreadable: dict[str, str]) -> dict[str, dict[Place, Committed]]:
-        """What the followed groups have committed, by names here; `unreadable` gets the others, with the reasons."""
+        """Returns what the followed groups have committed, by names here; `unreadable` gets the others, with the reasons."""
         return followed_offsets(self._admin, self._link, unreadable)
 
     def cluster_id(self) -> str:

@@ -95,7 +95,7 @@ def _run_owned(handle: _OwnedHandle | _OwnedTimer) -> None:
 class VirtualLoop(asyncio.BaseEventLoop):
     """The event loop. `network` implements `create_server` and `create_connection`."""
 
-    # Of the base class.
+    # Attributes of the base class.
     _ready: deque[asyncio.Handle]
     _scheduled: list[asyncio.TimerHandle]
 

@@ -39,7 +39,7 @@ def test_offset_past_the_end_ends_and_is_named(broker: odradek.Broker) -> None:
 
 
 @pytest.mark.usefixtures("processes")
-def test_what_is_named_twice_counts_once(broker: odradek.Broker) -> None:
+def test_topics_and_partitions_named_twice_count_once(broker: odradek.Broker) -> None:
     address = ("-b", broker.bootstrap_servers)
     done = odradek_command("consume", "orders", "orders", "-o", "beginning", "-p", "1", "-p", "1", *address)
     assert (done.status, done.out.splitlines()) == (0, [f"1-{n}" for n in range(ENDS[1])]), done
