@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated
 
 import typer
@@ -42,8 +41,6 @@ def chosen_keyed(
             if value:
                 raise Misused(f"{name} needs --key")
         return None
-    if row_ttl_s is not None and not math.isfinite(row_ttl_s):
-        raise Misused("--row-ttl takes a number of seconds")
     try:
         return Keyed(
             KeyColumns.named(split_columns(key)), envelope,

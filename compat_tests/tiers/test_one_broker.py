@@ -162,7 +162,7 @@ def test_retention_by_size_deletes_from_the_store(broker: OdradekProcess, folder
     tiered.alter(broker.bootstrap, retention_bytes=str(3 << 20), local_retention_bytes="1")
     start = eventually(lambda: offset_of(broker, -2), what="the log start offset moves", deadline_s=30)
     eventually(
-        lambda: sum(one.stat().st_size for one in tiered.remote_segments(folder)) <= 3 << 20,
+        lambda: tiered.stored_bytes(folder) <= 3 << 20,
         what="the store has no more than the retention",
         deadline_s=30,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,15 @@ def local_bases(data_dir: Path, *, topic: str = TOPIC, partition: int = 0) -> li
 
 def remote_segments(folder: Path, *, topic: str = TOPIC, partition: int = 0) -> list[Path]:
     return sorted((folder / "kafka-tiered-storage").glob(f"{topic}-{partition}-*/*.log"))
+
+
+def stored_bytes(folder: Path) -> int:
+    """The size of the segments in the store; those that are deleted meanwhile count 0."""
+    total = 0
+    for segment in remote_segments(folder):
+        with suppress(FileNotFoundError):
+            total += segment.stat().st_size
+    return total
 
 
 def values_of(count: int, first: int = 0, size: int = 1000) -> list[bytes]:
