@@ -85,24 +85,30 @@ class BrokerServer:
         return self.node.halt.failed
 
     async def start(self) -> None:
-        """Returns when clients can be served. Raises InvalidConfig, LogDirectoryFailure, OSError (an address in use)."""
+        """Returns when clients can be served. Raises InvalidConfig, LogDirectoryFailure, OSError (an address in use), and
+        the failure for which the node halts before.
+        """
         loop = asyncio.get_running_loop()
         began_s = loop.time()
         self._log_starting()
         self.node.halt.begin()
         try:
-            observability = () if self.observability is None else (self.observability,)
-            await self._start(self.access, self.network, *observability, self.telemetry)
-            self.node.identity.formatted(ensure_formatted(self.config))
-            open_directories(self.config.log_dirs, self.node.directories)
-            await self._start(*self._make_subsystems(Deadlines(loop), Wakeups(loop)))
-            await self.network.accept()
-            await self.controller.run()
+            await self.node.halt.during(self._start_all(loop))
             self._log_started(loop.time() - began_s)
         except BaseException:
+            has_halted = self.failed.done()
             with suppress(Exception):  # the stop has logged its own failures; the cause is the one to show
-                await self.stop()
+                await self.stop(leave=not has_halted, clean=not has_halted)
             raise
+
+    async def _start_all(self, loop: asyncio.AbstractEventLoop) -> None:
+        observability = () if self.observability is None else (self.observability,)
+        await self._start(self.access, self.network, *observability, self.telemetry)
+        self.node.identity.formatted(ensure_formatted(self.config))
+        open_directories(self.config.log_dirs, self.node.directories)
+        await self._start(*self._make_subsystems(Deadlines(loop), Wakeups(loop)))
+        await self.network.accept()
+        await self.controller.run()
 
     async def _start(self, *subsystems: Subsystem) -> None:
         """All of them follow images from now on: the first one comes while they start."""

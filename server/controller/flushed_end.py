@@ -3,7 +3,8 @@
 A voter has acknowledged everything up to that end to other nodes or clients. A log that ends earlier has lost
 records, even if it has no damage; the file distinguishes that from a torn tail. It is written after each flush and
 not synced: the older content that a power loss may leave only claims less. It is synced before the log is truncated
-because its leader has other records.
+because its leader has other records, and when the log is opened without records that it had: the log does not show
+any more that they were acknowledged.
 
 The bytes: end offset (int64), epoch of the last record (int32), CRC-32C of both (uint32).
 """
@@ -17,7 +18,7 @@ from pathlib import Path
 from ...protocol.checksum import crc32c
 from ...replication.quorum.log import SnapshotId as RaftEnd
 from ...storage.files.descriptors import open_fd
-from ...storage.files.writes import set_aside, write_fully
+from ...storage.files.writes import set_aside, sync_directory, sync_if_exists, write_fully
 
 FLUSHED_END = "odradek-metadata-end"
 _END = struct.Struct(">qi")
@@ -62,6 +63,11 @@ class FlushedEnd:
         """The log, which ends at `before`, is about to be cut."""
         if self.reaches(before) and end.end_offset < self.recorded.end_offset:
             self._write(end, sync=True)
+
+    def sync(self) -> None:
+        """Makes the recorded end survive a power loss."""
+        sync_if_exists(self._path)
+        sync_directory(str(Path(self._path).parent))
 
     def reset(self, end: RaftEnd) -> None:
         """Sets the end by an operator's decision: the records above it are given up."""

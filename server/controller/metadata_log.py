@@ -97,6 +97,8 @@ class QuorumLog:
         self._check_topic_id()
         #: The end of the log before its disk lost the tail, until the log is complete again; None when it is complete.
         self.acknowledged = None if self.flushed_end.reaches(self.end) else self.flushed_end.recorded
+        if self.acknowledged is not None:
+            self.flushed_end.sync()
         self.quorum = QuorumVoters()
         #: Bytes of records since the last snapshot.
         self.bytes_since_snapshot = 0

@@ -21,7 +21,7 @@ from ...storage.files.meta_properties import META_PROPERTIES
 from ...storage.files.modes import make_folder
 from ...storage.files.partition_metadata import CorruptPartitionMetadata, read_topic_id
 from ...storage.files.quorum_state import QUORUM_STATE
-from ...storage.files.writes import set_aside
+from ...storage.files.writes import set_aside, sync_directory, sync_if_exists
 from ...storage.log.loading import DamagedLog
 from ..runtime.sliced_work import Steps
 from .metadata_log import DIRECTORY_NAME, Loaded, MetadataLost, QuorumLog
@@ -107,7 +107,7 @@ def _open_quorum_log(config: BrokerConfig, clock: Clock, directory: Path) -> Quo
         from .metadata_survey import loss
 
         damage, what = str(damaged), loss(directory, damaged)
-        is_short = all(one.size == 0 for one in damaged.ranges)
+        is_short = _is_short(damaged)
     if _is_alone(config, directory):
         raise _validation_error(damage, what, directory.parent)
     decision = f"if no other voter has the log, run `odradek repair --data-dir {directory.parent}`"
@@ -117,6 +117,13 @@ def _open_quorum_log(config: BrokerConfig, clock: Clock, directory: Path) -> Quo
         kept = _begin_again(directory)
         log.error("%s; the log is fetched again from the quorum, and kept as %s; %s", damage, kept, decision)
     return QuorumLog(directory, config, clock.now_ms(), gives_up=True)
+
+
+def _is_short(damaged: DamagedLog) -> bool:
+    """Returns whether the log only ends early. A file in the middle that ends early is a hole: the records after it need
+    those before them.
+    """
+    return all(one.size == 0 and one.first_offset >= damaged.end for one in damaged.ranges)
 
 
 def _validation_error(damage: str, what: str, directory: Path) -> MetadataLost:
@@ -135,13 +142,18 @@ def _is_alone(config: BrokerConfig, directory: Path) -> bool:
 
 
 def _begin_again(directory: Path) -> str:
-    """Replaces the log by an empty one with the sound snapshots and the election state. Returns the old one's new path."""
+    """Replaces the log by an empty one with the sound snapshots and the election state, on the disk. Returns the old one's
+    new path.
+    """
     sound = [one.file_name for one in sound_snapshots(directory).sound]
     kept = Path(set_aside(str(directory)))
     make_folder(directory)
     for name in (*sound, QUORUM_STATE):
         if (kept / name).is_file():
             shutil.copy2(kept / name, directory / name)
+            sync_if_exists(str(directory / name))
+    sync_directory(str(directory))
+    sync_directory(str(directory.parent))
     return str(kept)
 
 

@@ -129,11 +129,7 @@ class ControllerSubsystem(Subsystem):
         """
         await self._listeners.start_early()
         if self._config.is_broker:
-            failed = self._node.halt.failed
-            ends: list[asyncio.Future[None] | asyncio.Future[Exception]] = [self.driver.caught_up, failed]
-            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-            if failed.done():
-                raise failed.result()
+            await asyncio.shield(self.driver.caught_up)
             self.stopped_brokers = self._make_stopped_brokers()
             self.stopped_brokers.start()
             self.lifecycle = self._make_lifecycle()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 
 from .halting import decide
 
@@ -16,6 +17,21 @@ class Halt:
     def begin(self) -> None:
         """Begins with the start of a node, on its event loop."""
         self.failed = asyncio.get_running_loop().create_future()
+
+    async def during(self, start: Coroutine[object, None, None]) -> None:
+        """Runs the start of the node. Raises its failure, or the one for which the node halts meanwhile: a start waits for
+        other nodes, and they never hear again from a node that has halted.
+        """
+        starting = asyncio.ensure_future(start)
+        try:
+            await asyncio.wait([starting, self.failed], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            if not starting.done():
+                starting.cancel()
+                await asyncio.wait([starting])
+        if starting.cancelled() and self.failed.done():
+            raise self.failed.result()
+        starting.result()
 
     def halt(self, failure: Exception) -> bool:
         """The only way to end a node that runs. Returns whether the node halts, now or because of an earlier failure."""

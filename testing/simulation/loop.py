@@ -12,11 +12,12 @@ import heapq
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextvars import Context
 from functools import partial
 from random import Random
 from typing import Any, Protocol, TypeVar, TypeVarTuple, Union, Unpack
+from weakref import WeakKeyDictionary
 
 from .incarnations import OWNER, Incarnation, name_of
 
@@ -110,6 +111,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.started = float(int(time.time())) if started is None else started
         #: By node: the duration of work on its threads, if its disk is slow.
         self.thread_s: dict[str, tuple[float, float]] = {}
+        self._owners: WeakKeyDictionary[asyncio.Task[Any], Incarnation] = WeakKeyDictionary()
         self._now = self.started
         self._selector = _Clock(self)
         self._clock_resolution = TURN_S / 2
@@ -130,6 +132,19 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Does nothing: there is no other thread to wake the loop from."""
 
     # ---- ownership
+
+    def create_task(  # type: ignore[override]
+        self, coro: Coroutine[Any, Any, T], *, context: Context | None = None, **options: object
+    ) -> asyncio.Task[T]:
+        owner = OWNER.get() if context is None else context.get(OWNER)
+        task: asyncio.Task[T] = super().create_task(coro, context=context, **options)  # type: ignore[arg-type]
+        if owner is not None:
+            self._owners[task] = owner
+        return task
+
+    def tasks_of(self, owner: Incarnation) -> list[asyncio.Task[Any]]:
+        """Returns the tasks of an incarnation that have not ended."""
+        return [task for task, its in list(self._owners.items()) if its is owner and not task.done()]
 
     def _call_soon(
         self, callback: Callable[..., object], args: Sequence[object], context: Context | None

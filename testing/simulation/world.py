@@ -107,6 +107,7 @@ class Node:
         await self._within(self.server.stop())
         if life is not None and self._life is life:  # it did not crash at the last moment
             life.is_alive = False
+            self._simulation.keep_ended(life)
             self._life = self._server = None
             self._simulation.network.crashed(self.name)
 
@@ -117,6 +118,7 @@ class Node:
         assert self._life is not None, f"{self.name} does not run"
         server, self._server = self.server, None
         self._life.is_alive = False
+        self._simulation.keep_ended(self._life)
         self._life = None
         self._simulation.network.crashed(self.name)
         for directory in server.node.directories:
@@ -143,6 +145,7 @@ class Process:
 
     def kill(self) -> None:
         self._life.is_alive = False
+        self._simulation.keep_ended(self._life)
         self._simulation.network.crashed(self.name)
 
 
@@ -168,6 +171,9 @@ class Simulation:
         self.directory = Path(tempfile.mkdtemp(prefix="odradek-simulation-", dir=IN_MEMORY))
         self.disk = Disk(self.directory, random.Random(seed))
         self.buggify = buggify.Buggify(random.Random(self.rng.random()), points) if points else None
+        #: The suspended tasks of incarnations that have ended. A collected task runs its cleanup: an earlier incarnation
+        #: would write to the files of a later one. No code of a killed process runs.
+        self._ended: list[asyncio.Task[object]] = []
         #: The functions that are replaced while it is entered; more may be added.
         self.replaced = Replacements()
 
@@ -178,6 +184,10 @@ class Simulation:
     def process(self, name: str, coroutine: Coroutine[object, None, object]) -> Process:
         """Starts `coroutine` as a separate program. Links to it can be cut by its `name`."""
         return Process(self, name, coroutine)
+
+    def keep_ended(self, life: Incarnation) -> None:
+        """Keeps the tasks of an incarnation that has ended until the simulation ends."""
+        self._ended += self.loop.tasks_of(life)
 
     def run(self, coroutine: Coroutine[object, None, T]) -> T:
         """Runs the coroutine to its end. Raises Deadlock when it waits for an event that never comes."""

@@ -70,7 +70,6 @@ class Node:
         }
         node = node_of(config)
         node.halt.begin()
-        self.failed = node.halt.failed
         network: Any = SimpleNamespace(listeners=listeners, peers=Lazy(lambda: None))
         parts: Any = (network, None if leads is None else hosted, None, lambda request: None)
         self.subsystem = ControllerSubsystem(node, AccessSubsystem(node), *parts)
@@ -134,17 +133,6 @@ async def test_start_of_a_node_by_its_roles(properties: dict[str, str], is_alone
     parts = [part for part in ("sessions", "stopped_brokers") if f"{part}.start" in calls]
     assert node.calls == ["driver.stop", *(f"{part}.stop" for part in parts)]
     assert node.subsystem.forwarding.made is None, "a stop makes no part"
-
-
-async def test_failure_while_the_broker_catches_up_ends_its_start() -> None:
-    node = Node(BROKER, is_alone=False)
-    task = asyncio.ensure_future(node.subsystem.start())
-    await asyncio.sleep(0)
-    node.failed.set_result(ZeroDivisionError("broken"))
-    await ended(task)
-    with pytest.raises(ZeroDivisionError, match="broken"):
-        task.result()
-    assert "lifecycle.register" not in node.calls
 
 
 @pytest.mark.parametrize("has_key", [True, False])

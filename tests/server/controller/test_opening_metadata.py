@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from random import Random
 
 import pytest
 from odradek.client.wording import counted
@@ -33,7 +34,9 @@ from odradek.server.runtime.clock import Clock
 from odradek.server.runtime.sliced_work import run_to_completion
 from odradek.storage.directory import LogDirectory
 from odradek.storage.files.partition_metadata import write_topic_id
-from odradek.storage.files.quorum_state import QuorumState, read_quorum_state, write_quorum_state
+from odradek.storage.files.quorum_state import COPY_NAME, QuorumState, read_quorum_state, write_quorum_state
+from odradek.testing.simulation.disk import Disk
+from odradek.testing.simulation.replacements import Replacements
 
 from tests.server.harness.images import image_with
 from tests.server.harness.quorum_logs import quorum_log_in, voter
@@ -135,6 +138,44 @@ def test_damaged_log_of_a_larger_quorum_begins_again_with_its_snapshots_and_vote
     [kept] = tmp_path.glob(f"{DIRECTORY_NAME}.damaged*")
     assert len(list(kept.glob("*.log"))) == 4
     assert "the log is fetched again from the quorum" in caplog.text and str(kept) in caplog.text
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_log_of_several_voters_without_a_segment_s_records_is_fetched_again(number: int, tmp_path: Path) -> None:
+    """Records after the hole do not apply without those before it: a node that loads them does not start."""
+    config = of_several(tmp_path)
+    folder = written(config, 3)
+    emptied = sorted(folder.glob("*.log"))[number]
+    emptied.write_bytes(b"")
+    opened = _open_quorum_log(config, CLOCK, folder)
+    is_last = number == 2
+    assert (opened.end_offset, len(opened.log.damage.ranges)) == (2 if is_last else 0, 0)
+    assert len(list(tmp_path.glob(f"{DIRECTORY_NAME}.damaged*"))) == int(not is_last)
+    assert opened.acknowledged == RaftEnd(3, 1)
+    opened.close(CLOCK.now_ms())
+
+
+def test_log_that_begins_again_survives_a_power_loss(tmp_path: Path) -> None:
+    """The snapshots and the vote are copies; the acknowledged end was never synced by a flush."""
+    config = of_several(tmp_path)
+    replaced, disk = Replacements(), Disk(tmp_path, Random(1))
+    disk.install(replaced)
+    try:
+        folder = written(config, 3)
+        snapshot = write_snapshot(folder, 1)
+        write_quorum_state(folder, QuorumState(leader_id=OTHER, leader_epoch=7), 0, [NODE_ID, OTHER])
+        (tmp_path / COPY_NAME).unlink()
+        sorted(folder.glob("*.log"))[1].write_bytes(b"")
+        _open_quorum_log(config, CLOCK, folder)
+        disk.power_failure(tmp_path)
+    finally:
+        replaced.undo()
+    opened = _open_quorum_log(config, CLOCK, folder)
+    assert [one.file_name for one in opened.snapshots] == [snapshot.name]
+    assert opened.acknowledged == RaftEnd(3, 1)
+    state = read_quorum_state(folder)
+    assert state is not None and state.leader_epoch == 7
+    opened.close(CLOCK.now_ms())
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import errno
+import gc
 import os
 import random
 import socket
@@ -14,6 +15,9 @@ from random import Random
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from odradek.server.controller.broker_lifecycle import LifecycleState
+from odradek.server.controller.metadata_log import DIRECTORY_NAME
+from odradek.storage.directory import CLEAN_SHUTDOWN_FILE
 from odradek.storage.files.failures import LogDirectoryFailure
 from odradek.testing.simulation import Deadlock, Node, Simulation
 from odradek.testing.simulation.cluster.nodes import VOTER_IDS, SimulatedCluster
@@ -240,6 +244,69 @@ def test_start_that_waits_for_others_ends_when_the_node_halts() -> None:
         assert node.server.node.halt.halt(failure)
         with pytest.raises(LogDirectoryFailure):
             await asyncio.wait_for(starting, 60)
+
+    with Simulation(3) as simulation:
+        simulation.run(scenario())
+
+
+async def serving_cluster(simulation: Simulation) -> SimulatedCluster:
+    cluster = SimulatedCluster(simulation, Trace(simulation.loop.time), Random(1))
+    for node_id in cluster.node_ids:
+        cluster.start(node_id)
+    while not all(map(cluster.serves, cluster.node_ids)):  # noqa: ASYNC110
+        await asyncio.sleep(0.1)
+    return cluster
+
+
+def test_killed_start_writes_nothing_when_its_memory_is_collected() -> None:
+    """A collected coroutine runs its cleanup, which closes logs that a later incarnation has extended."""
+
+    async def scenario() -> tuple[int, int]:
+        cluster = await serving_cluster(simulation)
+        for node_id in cluster.node_ids:
+            cluster.crash(node_id)
+        node = cluster.nodes[VOTER_IDS[0]]
+        starts = [asyncio.create_task(node.start())]
+        await asyncio.sleep(5)
+        assert not starts[0].done(), "the start waits for the other voters"
+        node.crash()
+        segment = max((node.directory / DIRECTORY_NAME).glob("*.log"))
+        with segment.open("ab") as file:
+            file.write(b"of the next incarnation")
+        size = segment.stat().st_size
+        starts.clear()
+        await asyncio.sleep(3600)  # timers hold the memory until they are due
+        gc.collect()
+        return size, segment.stat().st_size
+
+    with Simulation(3) as simulation:
+        size, kept = simulation.run(scenario())
+    assert kept == size
+
+
+def is_in(node: Node, state: LifecycleState) -> bool:
+    """Returns whether the node's broker is in that state of its registration."""
+    controller = getattr(node.server, "controller", None) if node.is_running else None  # made by the start
+    lifecycle = None if controller is None else controller.lifecycle
+    return lifecycle is not None and lifecycle.state is state
+
+
+@pytest.mark.parametrize("state", [LifecycleState.REGISTERING, LifecycleState.STARTING], ids=lambda state: state.name)
+def test_start_of_a_broker_that_has_caught_up_ends_when_its_disk_is_full(state: LifecycleState) -> None:
+    """The metadata log stops, so the broker never learns that it is registered or unfenced."""
+
+    async def scenario() -> None:
+        cluster = await serving_cluster(simulation)
+        node = cluster.nodes[VOTER_IDS[0]]
+        cluster.crash(VOTER_IDS[0])
+        await asyncio.sleep(1)
+        starting = asyncio.create_task(node.start())
+        while not is_in(node, state):  # noqa: ASYNC110
+            await asyncio.sleep(0.0005)
+        simulation.disk.fill(node.name, 0)
+        with pytest.raises(LogDirectoryFailure):
+            await asyncio.wait_for(starting, 120)
+        assert not (node.directory / CLEAN_SHUTDOWN_FILE).exists()
 
     with Simulation(3) as simulation:
         simulation.run(scenario())
