@@ -34,7 +34,7 @@ MISTAKES: list[tuple[list[str], int, str]] = [
     (["archive", "orders", "--key", "id", "--parquet", "p"], 2, "--key writes Iceberg tables"),
     (["archive", "orders", "--key", "key,id", "--warehouse", "w"], 2, "a key is the record's `key`"),
     (["archive", "orders", "--row-ttl", "90", "--warehouse", "w"], 2, "--row-ttl needs --key"),
-    (["archive", "orders", "--key", "key", "--row-ttl", "nan", "--warehouse", "w"], 2, "--row-ttl nan is not a number up to"),
+    (["archive", "orders", "--key", "key", "--row-ttl", "nan", "--warehouse", "w"], 2, "--row-ttl nan is not a number"),
     (["archive", "orders", "--partition-by", "id", "--warehouse", "w"], 2, "columns need --key"),
     (
         ["archive", "orders", "--key", "key", "--envelope", "debezium", "--warehouse", "w"],
