@@ -20,6 +20,7 @@ from typing import TypeVar
 from ... import buggify
 from ...server.broker import BrokerServer
 from ...server.config.broker_config import BrokerConfig
+from ...storage.files.open_files import OPEN_FILES
 from ..embedded import EMBEDDED_DEFAULTS
 from .disk import IN_MEMORY, Disk
 from .incarnations import OWNER, Incarnation
@@ -123,6 +124,7 @@ class Node:
         self._simulation.network.crashed(self.name)
         for directory in server.node.directories:
             directory.close()
+        OPEN_FILES.shrink_to(0)  # a process's end closes its files; other nodes open theirs again
         if power:
             self._simulation.disk.power_failure(self.directory)
 

@@ -15,7 +15,7 @@ from odradek.replication.quorum.log import SnapshotId as RaftEnd
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.controller.formatting import format_directories
 from odradek.server.controller.metadata_batches import QuorumVoters
-from odradek.server.controller.metadata_log import DIRECTORY_NAME, MetadataLost, QuorumLog
+from odradek.server.controller.metadata_log import DIRECTORY_NAME, MetadataLost, QuorumLog, flush_on
 from odradek.server.controller.metadata_opening import (
     InvalidQuorum,
     _check_directory,
@@ -32,9 +32,12 @@ from odradek.server.controller.metadata_snapshots import (
 )
 from odradek.server.runtime.clock import Clock
 from odradek.server.runtime.sliced_work import run_to_completion
+from odradek.server.runtime.thread_pools import ThreadPools
 from odradek.storage.directory import LogDirectory
 from odradek.storage.files.partition_metadata import write_topic_id
 from odradek.storage.files.quorum_state import COPY_NAME, QuorumState, read_quorum_state, write_quorum_state
+from odradek.storage.log import log as log_file
+from odradek.storage.log.flushing import PendingFlush
 from odradek.testing.simulation.disk import Disk
 from odradek.testing.simulation.replacements import Replacements
 
@@ -198,6 +201,28 @@ def test_log_must_be_whole_from_the_end_of_its_newest_snapshot_on(
         opened = _open_quorum_log(config, CLOCK, folder)
         assert opened.end_offset == 4
         opened.close(CLOCK.now_ms())
+
+
+async def test_flush_of_a_log_with_many_segments_goes_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pools = ThreadPools()
+    monkeypatch.setattr(log_file, "MOST_FLUSHED_SEGMENTS", 2)
+    config = config_of(tmp_path)
+    opened = QuorumLog(written(config, 5), config, CLOCK.now_ms())
+    assert (opened.log.recovery_point, len(opened.log.segments)) == (0, 6)
+    ends: list[int] = []
+    flushed = opened.flushed
+
+    def noted(flush: PendingFlush, now_ms: int) -> None:
+        flushed(flush, now_ms)
+        ends.append(opened.log.recovery_point)
+
+    monkeypatch.setattr(opened, "flushed", noted)
+    await flush_on(opened, pools.metadata, 3, CLOCK.now_ms)
+    assert ends == [2, 4]
+    await flush_on(opened, pools.metadata, 5, CLOCK.now_ms)
+    assert ends == [2, 4, 5] and opened.flushed_end.recorded == RaftEnd(5, 1)
+    opened.close(CLOCK.now_ms())
+    await pools.stop()
 
 
 @pytest.mark.parametrize(
