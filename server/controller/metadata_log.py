@@ -162,6 +162,7 @@ class QuorumLog:
             delta, self.quorum = yield from read_snapshot(self.directory / newest.file_name)
             timestamp_ms = self.quorum.last_contained_timestamp_ms
         if newest.end_offset > self.end_offset:
+            sync_directory(str(self.directory))  # the snapshot's rename, by a process that was killed after it
             self.log.truncate_fully_and_start_at(newest.end_offset, now_ms)
         if newest.end_offset < self.log.log_start_offset:
             raise MetadataLost(

@@ -137,7 +137,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self, coro: Coroutine[object, None, T], *, context: Context | None = None, **options: object
     ) -> asyncio.Task[T]:
         owner = OWNER.get() if context is None else context.get(OWNER)
-        task: asyncio.Task[T] = super().create_task(coro, context=context, **options)  # type: ignore[arg-type]
+        task: asyncio.Task[T] = super().create_task(coro, context=context, **options)
         if owner is not None:
             self._owners[task] = owner
         return task

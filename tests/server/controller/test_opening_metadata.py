@@ -13,6 +13,7 @@ from odradek.protocol.internal.cluster_metadata import FeatureLevelRecord, Topic
 from odradek.protocol.records.batch import iter_headers
 from odradek.replication.quorum.log import SnapshotId as RaftEnd
 from odradek.server.config.broker_config import BrokerConfig
+from odradek.server.controller import metadata_log
 from odradek.server.controller.formatting import format_directories
 from odradek.server.controller.metadata_batches import QuorumVoters
 from odradek.server.controller.metadata_log import DIRECTORY_NAME, MetadataLost, QuorumLog, flush_on
@@ -332,6 +333,21 @@ def test_snapshot_that_cannot_be_read_is_lost_metadata(tmp_path: Path) -> None:
     for load in (opened.load_snapshot, opened.load):
         with pytest.raises(MetadataLost, match="the metadata is damaged"):
             run_to_completion(load(CLOCK.now_ms()))
+    opened.close(CLOCK.now_ms())
+
+
+def test_snapshot_is_durable_before_the_log_that_it_replaces_is_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process was killed between the rename of a fetched snapshot and the sync of the directory."""
+    config = config_of(tmp_path)
+    folder = written(config, 3)
+    write_snapshot(folder, 9)
+    opened = QuorumLog(folder, config, CLOCK.now_ms())
+    segments_at_sync: list[int] = []
+    monkeypatch.setattr(metadata_log, "sync_directory", lambda _: segments_at_sync.append(len([*folder.glob("*.log")])))
+    run_to_completion(opened.load_snapshot(CLOCK.now_ms()))
+    assert segments_at_sync == [4] and [path.name for path in folder.glob("*.log")] == [f"{9:020}.log"]
     opened.close(CLOCK.now_ms())
 
 
