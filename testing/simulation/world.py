@@ -216,11 +216,14 @@ class Simulation:
     def __exit__(self, *_: object) -> None:
         buggify.active = None
         self.replaced.undo()
+        # The cleanup of suspended tasks finds no files to work on.
+        shutil.rmtree(self.directory, ignore_errors=True)
         # Tasks of crashed nodes are still suspended; they end here silently.
         for task in asyncio.all_tasks(self.loop):
             task._log_destroy_pending = False  # type: ignore[attr-defined]
             with contextlib.suppress(BaseException):
                 task.get_coro().close()
         self.loop.close()
+        self._ended.clear()
+        OPEN_FILES.shrink_to(0)
         gc.collect()
-        shutil.rmtree(self.directory, ignore_errors=True)
