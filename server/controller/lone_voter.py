@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...storage.files.failures import LogDirectoryFailure
 from .metadata_batches import FLUSH_RETRY_S, FLUSH_TASK, QuorumVoters
+from .metadata_log import flush_on
 
 if TYPE_CHECKING:
     from ..runtime.node import Node
@@ -59,10 +60,7 @@ class LoneVoter:
         try:
             while self._quorum_log.end_offset > self.offset:
                 end_offset = self._quorum_log.end_offset
-                flush = self._quorum_log.prepare_flush()
-                if flush is not None:
-                    await self._flushing.run(flush.run)
-                    self._quorum_log.flushed(flush, self._now_ms())
+                await flush_on(self._quorum_log, self._flushing, end_offset, self._now_ms)
                 if self._is_retired:
                     return
                 self.offset = end_offset

@@ -40,6 +40,7 @@ from .metadata_snapshots import (
 
 if TYPE_CHECKING:
     from ..config.broker_config import BrokerConfig
+    from ..runtime.thread_pools import ThreadPool
 
 log = logging.getLogger("odradek.quorum")
 DIRECTORY_NAME = f"{CLUSTER_METADATA_TOPIC}-0"
@@ -161,6 +162,7 @@ class QuorumLog:
             delta, self.quorum = yield from read_snapshot(self.directory / newest.file_name)
             timestamp_ms = self.quorum.last_contained_timestamp_ms
         if newest.end_offset > self.end_offset:
+            sync_directory(str(self.directory))  # the snapshot's rename, by a process that was killed after it
             self.log.truncate_fully_and_start_at(newest.end_offset, now_ms)
         if newest.end_offset < self.log.log_start_offset:
             raise MetadataLost(
@@ -282,6 +284,17 @@ class QuorumLog:
     def _too_old(self, snapshot: SnapshotId, now_ms: int) -> bool:
         limit = self._config.get("metadata.max.retention.ms")
         return limit >= 0 and now_ms - last_contained_timestamp_ms(self.directory / snapshot.file_name) > limit
+
+
+async def flush_on(quorum_log: QuorumLog, threads: ThreadPool, end_offset: int, now_ms: Callable[[], int]) -> None:
+    """Flushes everything below the offset on a thread, in parts where there are many segments. Raises
+    LogDirectoryFailure.
+    """
+    while (flush := quorum_log.prepare_flush()) is not None:
+        await threads.run(flush.run)
+        quorum_log.flushed(flush, now_ms())
+        if flush.up_to_offset >= end_offset:
+            return
 
 
 def _log_config(config: BrokerConfig) -> LogConfig:

@@ -37,6 +37,7 @@ from ...storage.files.quorum_state import QuorumState, write_quorum_state
 from ..config.endpoint import Endpoint
 from ..runtime.halting import cause_of
 from .metadata_batches import FLUSH_RETRY_S, FLUSH_TASK, QuorumVoters
+from .metadata_log import flush_on
 from .quorum_requests import QuorumSender
 from .replicated_log import NEVER_MS, ReplicatedQuorumLog
 
@@ -288,10 +289,7 @@ class QuorumRaft:
         try:
             while not self._is_closed and replicated.synced_offset < replicated.end_offset:
                 end = replicated.lowest_end = replicated.end_offset
-                flush = self._quorum_log.prepare_flush()
-                if flush is not None:
-                    await self._flushing_thread.run(flush.run)
-                    self._quorum_log.flushed(flush, self._clock())
+                await flush_on(self._quorum_log, self._flushing_thread, end, self._clock)
                 self.is_synced(min(end, replicated.lowest_end))
             self._background.succeeded(FLUSH_TASK)
         except LogDirectoryFailure as failure:

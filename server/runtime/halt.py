@@ -23,13 +23,15 @@ class Halt:
         other nodes, and they never hear again from a node that has halted.
         """
         starting = asyncio.ensure_future(start)
+        ends: list[asyncio.Future[None] | asyncio.Future[Exception]] = [starting, self.failed]
         try:
-            await asyncio.wait([starting, self.failed], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            if not starting.done():
+            is_over = starting.done()
+            if not is_over:
                 starting.cancel()
                 await asyncio.wait([starting])
-        if starting.cancelled() and self.failed.done():
+        if not is_over:
             raise self.failed.result()
         starting.result()
 

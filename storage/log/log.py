@@ -43,6 +43,10 @@ if TYPE_CHECKING:
     from .config import LogConfig
     from .ends import Claim
 
+#: A flush holds the files of so many segments open. All flushes of a node share its descriptors, and a log that a crash left
+#: behind may have thousands of segments to flush.
+MOST_FLUSHED_SEGMENTS = 64
+
 
 class OffsetOutOfRange(Exception):
     """An offset was asked for that is below the log's start or above its end."""
@@ -423,9 +427,10 @@ class Log(LogSegments):
         return base if base > self.recovery_point else None
 
     def prepare_flush(self, up_to_offset: int | None = None) -> PendingFlush | None:
-        """Returns the flush that makes all below `up_to_offset` survive a power cut; None if it is flushed already.
+        """Returns the next flush of what makes all below `up_to_offset` survive a power cut; None if it is flushed already.
 
-        A thread calls `run` on it; then this thread calls `flushed`.
+        A thread calls `run` on it; then this thread calls `flushed`. It ends earlier, at its own `up_to_offset`, where
+        more than `MOST_FLUSHED_SEGMENTS` are to be flushed.
         """
         target = self.log_end_offset if up_to_offset is None else up_to_offset
         if target <= self.recovery_point:
@@ -433,6 +438,9 @@ class Log(LogSegments):
         try:
             first = max(bisect_right(self._bases, self.recovery_point) - 1, 0)
             segments = [segment for segment in self.segments[first:] if segment.base_offset < target]
+            if len(segments) > MOST_FLUSHED_SEGMENTS:
+                target = segments[MOST_FLUSHED_SEGMENTS].base_offset
+                del segments[MOST_FLUSHED_SEGMENTS:]
             active = self.active
             files = [(segment.file(), None if segment is active else segment.index_paths()) for segment in segments]
             epochs = self.epochs.take_unsynced(self.log_end_offset)
@@ -449,8 +457,8 @@ class Log(LogSegments):
 
     def flush(self, now_ms: int, up_to_offset: int | None = None) -> None:
         """All of it at once; waits for the disk."""
-        pending = self.prepare_flush(up_to_offset)
-        if pending is not None:
+        target = self.log_end_offset if up_to_offset is None else min(up_to_offset, self.log_end_offset)
+        while (pending := self.prepare_flush(target)) is not None:
             pending.run()
             self.flushed(pending, now_ms)
 

@@ -111,7 +111,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.started = float(int(time.time())) if started is None else started
         #: By node: the duration of work on its threads, if its disk is slow.
         self.thread_s: dict[str, tuple[float, float]] = {}
-        self._owners: WeakKeyDictionary[asyncio.Task[Any], Incarnation] = WeakKeyDictionary()
+        self._owners: WeakKeyDictionary[asyncio.Task[object], Incarnation] = WeakKeyDictionary()
         self._now = self.started
         self._selector = _Clock(self)
         self._clock_resolution = TURN_S / 2
@@ -134,15 +134,15 @@ class VirtualLoop(asyncio.BaseEventLoop):
     # ---- ownership
 
     def create_task(  # type: ignore[override]
-        self, coro: Coroutine[Any, Any, T], *, context: Context | None = None, **options: object
+        self, coro: Coroutine[object, None, T], *, context: Context | None = None, **options: object
     ) -> asyncio.Task[T]:
         owner = OWNER.get() if context is None else context.get(OWNER)
-        task: asyncio.Task[T] = super().create_task(coro, context=context, **options)  # type: ignore[arg-type]
+        task: asyncio.Task[T] = super().create_task(coro, context=context, **options)
         if owner is not None:
             self._owners[task] = owner
         return task
 
-    def tasks_of(self, owner: Incarnation) -> list[asyncio.Task[Any]]:
+    def tasks_of(self, owner: Incarnation) -> list[asyncio.Task[object]]:
         """Returns the tasks of an incarnation that have not ended."""
         return [task for task, its in list(self._owners.items()) if its is owner and not task.done()]
 

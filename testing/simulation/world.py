@@ -20,6 +20,7 @@ from typing import TypeVar
 from ... import buggify
 from ...server.broker import BrokerServer
 from ...server.config.broker_config import BrokerConfig
+from ...storage.files.open_files import OPEN_FILES
 from ..embedded import EMBEDDED_DEFAULTS
 from .disk import IN_MEMORY, Disk
 from .incarnations import OWNER, Incarnation
@@ -123,6 +124,7 @@ class Node:
         self._simulation.network.crashed(self.name)
         for directory in server.node.directories:
             directory.close()
+        OPEN_FILES.shrink_to(0)  # a process's end closes its files; other nodes open theirs again
         if power:
             self._simulation.disk.power_failure(self.directory)
 
@@ -214,11 +216,14 @@ class Simulation:
     def __exit__(self, *_: object) -> None:
         buggify.active = None
         self.replaced.undo()
+        # The cleanup of suspended tasks finds no files to work on.
+        shutil.rmtree(self.directory, ignore_errors=True)
         # Tasks of crashed nodes are still suspended; they end here silently.
         for task in asyncio.all_tasks(self.loop):
             task._log_destroy_pending = False  # type: ignore[attr-defined]
             with contextlib.suppress(BaseException):
                 task.get_coro().close()
         self.loop.close()
+        self._ended.clear()
+        OPEN_FILES.shrink_to(0)
         gc.collect()
-        shutil.rmtree(self.directory, ignore_errors=True)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 from odradek.protocol.records.end_markers import encode_end_transaction
 from odradek.protocol.records.record import Record, encode_batch
+from odradek.storage.files.open_files import OpenFile, OpenFiles
+from odradek.storage.log import log as log_file
 from odradek.storage.log.config import LogConfig
 from odradek.storage.log.inventory import Inventory, has_transient_files, take_inventory
 
@@ -172,6 +175,26 @@ def test_flush_of_what_was_cut_off_does_not_count(logbook: Logbook) -> None:
     logbook.append(log, b"other")
     log.flushed(pending, NOW_MS)
     assert log.recovery_point <= 1
+
+
+def test_flush_of_many_segments_holds_few_files_at_a_time(logbook: Logbook, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log of a killed process is flushed as a whole at its next start: it may have more segments than descriptors."""
+    log = logbook.open(LogConfig(segment_bytes=200), files=OpenFiles(2))
+    while len(log.segments) < 9:
+        logbook.append(log, b"x" * 50)
+    monkeypatch.setattr(log_file, "MOST_FLUSHED_SEGMENTS", 3)
+    before, held, synced = OpenFile.count, [], os.fdatasync
+
+    def counting(fd: int) -> None:
+        held.append(OpenFile.count - before)
+        synced(fd)
+
+    monkeypatch.setattr(os, "fdatasync", counting)
+    pending = log.prepare_flush()
+    assert pending is not None and pending.up_to_offset == log.segments[3].base_offset
+    log.flush(NOW_MS)
+    assert len(held) == 9 and max(held) <= 3 + 2, "those of a flush, and those that the limit allows"
+    assert log.recovery_point == log.log_end_offset and log.prepare_flush() is None
 
 
 # ---- transactions

@@ -13,9 +13,10 @@ from odradek.protocol.internal.cluster_metadata import FeatureLevelRecord, Topic
 from odradek.protocol.records.batch import iter_headers
 from odradek.replication.quorum.log import SnapshotId as RaftEnd
 from odradek.server.config.broker_config import BrokerConfig
+from odradek.server.controller import metadata_log
 from odradek.server.controller.formatting import format_directories
 from odradek.server.controller.metadata_batches import QuorumVoters
-from odradek.server.controller.metadata_log import DIRECTORY_NAME, MetadataLost, QuorumLog
+from odradek.server.controller.metadata_log import DIRECTORY_NAME, MetadataLost, QuorumLog, flush_on
 from odradek.server.controller.metadata_opening import (
     InvalidQuorum,
     _check_directory,
@@ -32,9 +33,12 @@ from odradek.server.controller.metadata_snapshots import (
 )
 from odradek.server.runtime.clock import Clock
 from odradek.server.runtime.sliced_work import run_to_completion
+from odradek.server.runtime.thread_pools import ThreadPools
 from odradek.storage.directory import LogDirectory
 from odradek.storage.files.partition_metadata import write_topic_id
 from odradek.storage.files.quorum_state import COPY_NAME, QuorumState, read_quorum_state, write_quorum_state
+from odradek.storage.log import log as log_file
+from odradek.storage.log.flushing import PendingFlush
 from odradek.testing.simulation.disk import Disk
 from odradek.testing.simulation.replacements import Replacements
 
@@ -200,6 +204,28 @@ def test_log_must_be_whole_from_the_end_of_its_newest_snapshot_on(
         opened.close(CLOCK.now_ms())
 
 
+async def test_flush_of_a_log_with_many_segments_goes_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pools = ThreadPools()
+    monkeypatch.setattr(log_file, "MOST_FLUSHED_SEGMENTS", 2)
+    config = config_of(tmp_path)
+    opened = QuorumLog(written(config, 5), config, CLOCK.now_ms())
+    assert (opened.log.recovery_point, len(opened.log.segments)) == (0, 6)
+    ends: list[int] = []
+    flushed = opened.flushed
+
+    def noted(flush: PendingFlush, now_ms: int) -> None:
+        flushed(flush, now_ms)
+        ends.append(opened.log.recovery_point)
+
+    monkeypatch.setattr(opened, "flushed", noted)
+    await flush_on(opened, pools.metadata, 3, CLOCK.now_ms)
+    assert ends == [2, 4]
+    await flush_on(opened, pools.metadata, 5, CLOCK.now_ms)
+    assert ends == [2, 4, 5] and opened.flushed_end.recorded == RaftEnd(5, 1)
+    opened.close(CLOCK.now_ms())
+    await pools.stop()
+
+
 @pytest.mark.parametrize(
     ("start", "snapshot", "is_lost"), [(1, None, True), (1, 0, True), (1, 1, False), (2, 3, False)]
 )
@@ -307,6 +333,21 @@ def test_snapshot_that_cannot_be_read_is_lost_metadata(tmp_path: Path) -> None:
     for load in (opened.load_snapshot, opened.load):
         with pytest.raises(MetadataLost, match="the metadata is damaged"):
             run_to_completion(load(CLOCK.now_ms()))
+    opened.close(CLOCK.now_ms())
+
+
+def test_snapshot_is_durable_before_the_log_that_it_replaces_is_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process was killed between the rename of a fetched snapshot and the sync of the directory."""
+    config = config_of(tmp_path)
+    folder = written(config, 3)
+    write_snapshot(folder, 9)
+    opened = QuorumLog(folder, config, CLOCK.now_ms())
+    segments_at_sync: list[int] = []
+    monkeypatch.setattr(metadata_log, "sync_directory", lambda _: segments_at_sync.append(len([*folder.glob("*.log")])))
+    run_to_completion(opened.load_snapshot(CLOCK.now_ms()))
+    assert segments_at_sync == [4] and [path.name for path in folder.glob("*.log")] == [f"{9:020}.log"]
     opened.close(CLOCK.now_ms())
 
 

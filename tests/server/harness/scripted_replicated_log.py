@@ -8,6 +8,9 @@ from pathlib import Path
 class EmptyFlush:
     """A flush of nothing."""
 
+    def __init__(self, up_to_offset: int) -> None:
+        self.up_to_offset = up_to_offset
+
     def run(self) -> None:
         pass
 
@@ -21,7 +24,7 @@ class ScriptedQuorumLog:
         self._replicated = replicated
 
     def prepare_flush(self) -> EmptyFlush:
-        return EmptyFlush()
+        return EmptyFlush(self._replicated.end_offset)
 
     def flushed(self, flush: EmptyFlush, now_ms: int) -> None:
         self.flushes.append(self._replicated.end_offset)
