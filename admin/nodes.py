@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..protocol.messages.describe_cluster import DescribeClusterRequest
 from ..protocol.messages.metadata import MetadataRequest
-from .errors import NotSupported, check
+from .errors import NoSuchNode, NotSupported, check
 from .session import Admin
 
 
@@ -48,6 +48,15 @@ def _described(admin: Admin) -> ClusterDescription:
     check("cluster", found.error_code, found.error_message)
     brokers = [Broker(one.broker_id, one.host, one.port, one.rack, one.is_fenced) for one in found.brokers]
     return ClusterDescription(found.cluster_id, found.controller_id, brokers)
+
+
+def check_running(admin: Admin, nodes: Sequence[int]) -> None:
+    """Raises NoSuchNode for a node that a user names and that the metadata of now does not have."""
+    known = admin.repeated(lambda: nodes_or_running(admin, None)) if nodes else ()
+    missing = sorted(set(nodes) - set(known))
+    if missing:
+        ids = ", ".join(map(str, sorted(known)))
+        raise NoSuchNode(f"no broker {missing[0]} runs in the cluster: those that run are {ids or 'none'}")
 
 
 def nodes_or_running(admin: Admin, nodes: Sequence[int] | None) -> Sequence[int]:

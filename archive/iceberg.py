@@ -34,7 +34,15 @@ from .column_types import grown, storable
 from .data_files import RETRIES, TRANSFORMS, FileWriter, delete_files, range_of, replace_files, rows_of_files
 from .keyed import KEYED, Keyed, check_keyed, keyed_of
 from .maintenance import Maintenance
-from .ownership import DEAD_LETTER_SUFFIX, check_owner, checked_name, dead_letter_name, stored_owner, table_name
+from .ownership import (
+    DEAD_LETTER_SUFFIX,
+    check_owner,
+    checked_name,
+    dead_letter_name,
+    namespace_parts,
+    stored_owner,
+    table_name,
+)
 from .replacement import recover, replace_all
 from .rows import DEAD_LETTER_SCHEMA, RAW_SCHEMA
 from .store import (
@@ -119,8 +127,9 @@ class IcebergTable:
         self._owner = owner
         self._partition_by = partition_by
         self._maintenance = maintenance or Maintenance()
-        self._identifier = (*namespace.split("."), checked_name(name or table_name(owner.topic)))
-        self._dead_identifier = (*namespace.split("."), dead_letter_name(self._identifier[-1]))
+        name = checked_name(table_name(owner.topic) if name is None else name)
+        self._identifier = (*namespace_parts(namespace), name)
+        self._dead_identifier = (*namespace_parts(namespace), dead_letter_name(name))
         self._files: list[DataFile] = []
         self._dead_files: list[DataFile] = []
         self._table: StoredTable | None = None

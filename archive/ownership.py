@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..admin.table_owner import Owner
+from ..client.error_kinds import ErrorKind
 from .store import ArchiveError
 
 #: Added to the name of a table for the one of its dead-letter records.
 DEAD_LETTER_SUFFIX = "_dead_letters"
+#: Characters that a folder's name does not have.
+_NO_FOLDER = frozenset("/\\")
 #: File systems take 255 bytes, with the suffix.
 _MOST_NAME_LENGTH = 255 - len(DEAD_LETTER_SUFFIX)
 
@@ -47,12 +50,23 @@ def checked_name(name: str) -> str:
     return name
 
 
+def namespace_parts(namespace: str) -> tuple[str, ...]:
+    """The parts of a namespace of tables, which are folders of a warehouse. Raises ArchiveError for a text that is none."""
+    parts = tuple(namespace.split("."))
+    if not all(one.strip() and one.isprintable() and not set(one) & _NO_FOLDER for one in parts):
+        raise ArchiveError(
+            f"{namespace!r} is not a namespace of tables: it is a name, or several with dots between them, without / and \\",
+            ErrorKind.MISUSED,
+        )
+    return parts
+
+
 def chosen_names(topics: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
     """The table of each topic: the given name, or the default one. Raises ArchiveError where two topics have one table."""
     unknown = sorted(set(given) - set(topics))
     if unknown:
         raise ArchiveError(f"--table names topic {unknown[0]}, which is not archived here")
-    names = {topic: checked_name(given.get(topic) or table_name(topic)) for topic in topics}
+    names = {topic: checked_name(given.get(topic, table_name(topic))) for topic in topics}
     taken: dict[str, str] = {}
     for topic, name in names.items():
         for one in (name, dead_letter_name(name)):

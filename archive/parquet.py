@@ -131,7 +131,7 @@ class ParquetTable:
         target_file_bytes: int = TARGET_FILE_BYTES,
     ) -> None:
         """Raises ArchiveError for a folder with another owner, and where another process writes it."""
-        self._folder = Path(folder).resolve() / checked_name(name or table_name(owner.topic))
+        self._folder = Path(folder).resolve() / checked_name(table_name(owner.topic) if name is None else name)
         self._owner = owner
         self._partition_by = partition_by
         self._target_file_bytes = target_file_bytes

@@ -29,7 +29,7 @@ from .iceberg import DEFAULT_NAMESPACE, open_catalog
 from .keyed_records import KeyedRecords
 from .keyed_rows import KeyedChanges, KeyedRows
 from .log_rows import LogRows
-from .ownership import check_owner, checked_name, dead_letter_name, table_name
+from .ownership import check_owner, checked_name, dead_letter_name, namespace_parts, table_name
 from .relation_tasks import TASK_BYTES, RelationTask, aligned
 from .rows import DEAD_LETTER_SCHEMA, VALUE_BYTES, VALUE_JSON, RowMaker, TypedRows, form_of, inferred_type, row_maker
 from .sampling import sample
@@ -199,14 +199,14 @@ def relation(
         raise ArchiveError("a relation needs bootstrap_servers, or client with bootstrap.servers")
     if sum(one is not None for one in (warehouse or catalog or None, parquet)) != 1:
         raise ArchiveError("a relation needs the place of the table: warehouse, catalog or parquet")
-    name = checked_name(table or table_name(topic))
+    name = checked_name(table_name(topic) if table is None else table)
     if parquet is not None:
         folder = Path(parquet) / name
         stored: StoredRows = ParquetRows(folder)
         dead_letters: StoredRows | None = ParquetRows(folder, dead_letters=True)
     else:
         opened = catalog if isinstance(catalog, Catalog) else open_catalog(warehouse, catalog or {})
-        place = (*namespace.split("."), name)
+        place = (*namespace_parts(namespace), name)
         dead_place = (*place[:-1], dead_letter_name(name))
         stored = IcebergRows(opened, place)
         dead_letters = IcebergRows(opened, dead_place) if opened.table_exists(dead_place) else None

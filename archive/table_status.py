@@ -15,6 +15,7 @@ from ..admin.table_owner import Owner
 from .iceberg import OFFSETS, arrow_schema, covered_of, owner_of
 from .keyed import keyed_of
 from .maintenance import Maintenance
+from .ownership import namespace_parts
 from .parquet import MANIFEST, ParquetSource, ParquetTable
 from .store import ArchiveError, Covered, ForeignTable, groups_to_merge
 
@@ -67,7 +68,7 @@ class Maintained:
 def iceberg_tables(catalog: Catalog, namespace: str, names: list[str] | None) -> Iterator[StoredTable]:
     """The tables of archives in a namespace, or the named ones. Raises ArchiveError for a name that is none."""
     try:
-        known = {name[-1]: name for name in catalog.list_tables(tuple(namespace.split(".")))}
+        known = {name[-1]: name for name in catalog.list_tables(namespace_parts(namespace))}
     except NoSuchNamespaceError:
         known = {}
     for name in _chosen({one.removeprefix(f"{namespace}.") for one in names or ()}, known):

@@ -11,7 +11,7 @@ from ..admin.connection import Connection
 from ..admin.features import describe_features
 from ..admin.log_directories import describe_log_dirs
 from ..admin.metadata_quorum import describe_quorum
-from ..admin.nodes import describe_cluster
+from ..admin.nodes import check_running, describe_cluster
 from ..admin.quorum import quorum_replicas
 from ..admin.readings import controller_of, partition_states, quorum_members
 from ..admin.replicas import ReplicaCounts
@@ -117,6 +117,7 @@ def log_dirs(
 ) -> None:
     """Show log directories and their disk space, or the replicas of a topic in each directory."""
     with connection.admin() as admin:
+        check_running(admin, broker or ())
         topics = [
             (one.name, [each.partition_index for each in one.partitions]) for one in described_topics(admin, topic)
         ]

@@ -8,9 +8,11 @@ from typing import Annotated
 import typer
 
 from ..admin.config_alteration import alter_configs
-from ..admin.configs import ALL_BROKERS, ConfigValue, describe_configs
+from ..admin.configs import ALL_BROKERS, ConfigValue, describe_configs, node_of
 from ..admin.configs import Kind as Resource
 from ..admin.connection import Connection, connection_of
+from ..admin.nodes import check_running
+from ..admin.session import Admin
 from ..client.error_kinds import ErrorKind
 from ..client.properties import HIDDEN, given_once, pairs
 from ..client.user_errors import Misused, UserError
@@ -72,9 +74,18 @@ def get(
 
 
 def _read(connection: Connection, kind: Kind, name: str) -> dict[str, ConfigValue]:
-    """Raises UserError for a topic that does not exist."""
+    """Raises RequestFailed for a topic or a broker that does not exist."""
     with connection.admin() as admin:
-        return describe_configs(admin, Resource[kind.word.upper()], ALL_BROKERS if _is_of_all(kind, name) else name)
+        resource, resource_name = _resource(admin, kind, name)
+        return describe_configs(admin, resource, resource_name)
+
+
+def _resource(admin: Admin, kind: Kind, name: str) -> tuple[Resource, str]:
+    """The resource of the arguments, and its name. Raises NoSuchNode."""
+    resource, resource_name = Resource[kind.word.upper()], ALL_BROKERS if _is_of_all(kind, name) else name
+    node = node_of(resource, resource_name)
+    check_running(admin, [] if node is None else [node])
+    return resource, resource_name
 
 
 def _is_of_all(kind: Kind, name: str) -> bool:
@@ -129,7 +140,8 @@ def set_configs(
     if not changes:
         raise Misused("nothing to change: give KEY=VALUE, --delete, --append or --subtract")
     with connection.admin() as admin:
-        alter_configs(admin, kind.word, ALL_BROKERS if _is_of_all(kind, name) else name, changes, dry_run=dry_run)
+        _, resource_name = _resource(admin, kind, name)
+        alter_configs(admin, kind.word, resource_name, changes, dry_run=dry_run)
     output.changed(
         "set", [f"{kind.value} {name}: {_words(key, *change)}" for key, change in changes.items()], dry_run=dry_run
     )

@@ -128,7 +128,8 @@ def abort(
 ) -> None:
     """Abort a transaction: by its id, which fences its producer, or a hanging one by partition and producer id."""
     by_place = topic is not None and partition is not None and producer_id is not None
-    if (name is None) != by_place:
+    has_place = (topic, partition, producer_id) != (None, None, None)
+    if (name is None) != by_place or (name is not None and has_place):
         raise Misused("give a TRANSACTIONAL-ID, or --topic, --partition and --producer-id of a hanging one")
     subject = name if name is not None else f"{topic}-{partition}, producer {producer_id}"
     if sys.stdin.isatty() and not yes and not dry_run:

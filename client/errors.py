@@ -23,6 +23,10 @@ class UnknownNode(RequestFailed, LookupError):
     """The metadata of the cluster does not have the node."""
 
 
+class NoSuchNode(RequestFailed):
+    """A user names a broker that the cluster does not have, or that does not run."""
+
+
 class NotSupported(RequestFailed):
     """The brokers do not have the API, or no version of it that both sides have."""
 

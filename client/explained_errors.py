@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .error_kinds import ErrorKind, kind_of_code
-from .errors import InvalidOptions, LoginRejected, NoToken, NotSupported, RequestFailed
+from .errors import InvalidOptions, LoginRejected, NoSuchNode, NoToken, NotSupported, RequestFailed
 from .user_errors import Misused, UserError
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ def _from_own_client(error: RequestFailed) -> UserError:
         return UserError(f"{error}{advice}", kind)
     if isinstance(error, InvalidOptions):
         return Misused(str(error))
+    if isinstance(error, NoSuchNode):
+        return UserError(str(error), ErrorKind.NOT_FOUND)
     if isinstance(error, NoToken):
         return UserError(str(error), ErrorKind.DENIED)
     if isinstance(error, LoginRejected):

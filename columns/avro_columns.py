@@ -40,6 +40,8 @@ _LOGICAL = {
 #: Digits of the decimals of DuckDB, Spark and Iceberg.
 _MOST_DIGITS = 38
 _SHOWN_CHARACTERS = 80
+#: Columns of a schema at all levels: those of a named record come with each field that has it, twice as many at each level.
+MOST_COLUMNS = 10_000
 _WIDER = ({"int": "long", "long": "long"}, {"float": "double", "double": "double"})
 _KINDS: dict[type, tuple[str, ...]] = {
     bool: ("boolean",), int: ("long", "int"), float: ("double", "float"), str: ("string", "enum"), bytes: ("bytes", "fixed"),
@@ -64,9 +66,15 @@ class AvroColumns:
     def __init__(self, named: dict[str, AvroType], has_names: bool) -> None:
         self._named = named
         self._has_names = has_names
+        self._count = 0
 
     def of(self, schema: AvroType, name: str, within: tuple[str, ...]) -> AvroColumn:
         """`within`: the records around it. Raises InvalidScan for types that no column has."""
+        self._count += 1
+        if self._count > MOST_COLUMNS:
+            raise InvalidScan(
+                f"the Avro schema has more than {MOST_COLUMNS} columns, with those of records within records"
+            )
         if isinstance(schema, list):
             return self._of_union(schema, name, within)
         if isinstance(schema, str):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 
 import pyarrow as pa
 
 from ..records.avro_logical import AvroType, AvroValue
-from ..records.avro_marked import marked, named_types
+from ..records.avro_marked import named_types
+from ..records.avro_reader import AvroReader
 from ..records.schema_registry import RegistryFailure
 from .avro_columns import AvroColumns, has_unions
 from .avro_rows import rows_of_avro
@@ -18,11 +18,11 @@ from .errors import InvalidScan, SchemaRegistryUnavailable
 
 class AvroDecoder:
     """Avro records by fastavro. `reader`: the schema of the columns. `writer_of`: the schema that a value was written with,
-    as `avro_marked.marked` makes it, or None for the reader's; and the rest of the value's bytes.
+    or None for the reader's; and the rest of the value's bytes.
     """
 
-    def __init__(self, reader: AvroType, writer_of: Callable[[bytes], tuple[AvroType | None, bytes]]) -> None:
-        self._reader = marked(reader)
+    def __init__(self, reader: AvroType, writer_of: Callable[[bytes], tuple[AvroReader | None, bytes]]) -> None:
+        self._reader = AvroReader(reader)
         self._writer_of = writer_of
         named = named_types(reader)
         self._has_unions = any(map(has_unions, (reader, *named.values())))
@@ -46,14 +46,11 @@ class AvroDecoder:
         return rows_of_avro(rows, self.type, bad, reasons)
 
     def _one(self, value: bytes) -> AvroValue:
-        import fastavro
-
         writer, rest = self._writer_of(value)
-        source = io.BytesIO(rest)
-        schemas = (self._reader, None) if writer is None else (writer, self._reader)
-        found = fastavro.schemaless_reader(source, *schemas, return_named_type=self._has_unions)
-        if source.tell() != len(rest):
-            raise ValueError(f"{len(rest) - source.tell()} bytes are left after the record")
+        if writer is None:
+            found = self._reader.read(rest, named=self._has_unions)
+        else:
+            found = writer.read(rest, self._reader, named=self._has_unions)
         return found if self._convert is None else self._convert(found)
 
 

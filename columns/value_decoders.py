@@ -15,7 +15,7 @@ from typing import TypeVar
 import pyarrow as pa
 
 from ..client.user_errors import UserError
-from ..records.avro_marked import marked
+from ..records.avro_reader import AvroReader
 from ..records.kept_schemas import KeptSchemas
 from ..records.schema_registry import RegistryFailure, Schema, SchemaRegistry, framed
 from .avro_decoder import AvroDecoder
@@ -79,9 +79,9 @@ def _avro_decoder(named: ValueSchema, topic: str) -> Decoder:
         return AvroDecoder(schema, lambda value: (None, value))
     registry = _registry(named)
     newest = registry.latest(named.subject or f"{topic}-value")
-    writers = KeptSchemas(registry, lambda schema: marked(parsed_schema(schema)))
+    writers = KeptSchemas(registry, lambda schema: AvroReader(parsed_schema(schema)))
 
-    def writer_of(value: bytes) -> tuple[object, bytes]:
+    def writer_of(value: bytes) -> tuple[AvroReader | None, bytes]:
         schema_id, rest = framed(value)
         return None if schema_id == newest.id else writers.get(schema_id), rest
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..client.user_errors import Misused
-from .avro_marked import marked
+from .avro_reader import AvroReader
 from .avro_schemas import parsed_avro
 from .kept_schemas import KeptSchemas
 from .schema_registry import Schema, SchemaRegistry, framed
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
 
 def avro_from_file(path: Path) -> Callable[[bytes], Content]:
     """Values without a schema's id, written with the schema of a .avsc file."""
-    schema = marked(schema_of_file(path), as_text=True)
-    return lambda data: _read_avro(schema, data)
+    reader = AvroReader(schema_of_file(path), as_text=True)
+    return lambda data: _read_avro(reader, data)
 
 
 def schema_of_file(path: Path) -> AvroSchema:
@@ -34,7 +33,7 @@ def schema_of_file(path: Path) -> AvroSchema:
 
 
 def avro_from_registry(registry: SchemaRegistry) -> Callable[[bytes], Content]:
-    parsed = KeptSchemas(registry, lambda schema: marked(parsed_schema(schema), as_text=True))
+    parsed = KeptSchemas(registry, lambda schema: AvroReader(parsed_schema(schema), as_text=True))
 
     def decode(data: bytes) -> Content:
         schema_id, rest = framed(data)
@@ -43,17 +42,12 @@ def avro_from_registry(registry: SchemaRegistry) -> Callable[[bytes], Content]:
     return decode
 
 
-def _read_avro(schema: AvroSchema, data: bytes) -> Content:
+def _read_avro(reader: AvroReader, data: bytes) -> Content:
     """The value of the bytes, which are all of its bytes, as JSON has it. Raises ValueError, and what fastavro raises."""
-    import fastavro
-
-    source = io.BytesIO(data)
     try:
-        found: Content = fastavro.schemaless_reader(source, schema, None)
+        found: Content = reader.read(data)
     except EOFError:
         raise ValueError("the value ends within a field") from None
-    if source.tell() != len(data):
-        raise ValueError(f"{len(data) - source.tell()} bytes are left after the value")
     return found
 
 

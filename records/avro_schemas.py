@@ -75,7 +75,9 @@ class _Limits:
             return self._of_record(schema, depth)
         if kind == "fixed":
             return self._of_fixed(schema)
-        return self._noted(schema, _Least(1, 1)) if kind == "enum" else self._least(kind, depth + 1)
+        if kind == "enum":
+            return self._noted(schema, _Least(1, 1), self._named.get(_last_name(schema)))
+        return self._least(kind, depth + 1)
 
     def _of_items(self, schema: dict[str, object], kind: str, depth: int) -> _Least:
         inner = self._least(schema.get("items" if kind == "array" else "values"), depth + 1)
@@ -85,22 +87,29 @@ class _Limits:
         return _Least(1, 1)
 
     def _of_record(self, schema: dict[str, object], depth: int) -> _Least:
-        fields = schema.get("fields")
+        fields, other = schema.get("fields"), self._named.get(_last_name(schema))
         if not isinstance(fields, list):
             raise ValueError("a record has no fields")
-        self._noted(schema, _Least(1, 1))  # a field may name the record itself
+        self._named.setdefault(_last_name(schema), _Least(1, 1))  # a field may name the record itself
         found = [self._least(one.get("type") if isinstance(one, dict) else one, depth + 1) for one in fields]
         least = _Least(sum(one.bytes for one in found), 1 + sum(one.values for one in found))
         if least.values > _MOST_VALUES + _VALUES_PER_BYTE * least.bytes:
             raise ValueError(f"a record has {counted(least.values, 'value')} in {least.bytes} bytes")
-        return self._noted(schema, least)
+        return self._noted(schema, least, other)
 
     def _of_fixed(self, schema: dict[str, object]) -> _Least:
         size = schema.get("size")
         if not isinstance(size, int) or not 0 <= size <= _MOST_FIXED:
             raise ValueError(f"a fixed of {str(size)[:40]} bytes; the most are {_MOST_FIXED}")
-        return self._noted(schema, _Least(size, 1))
+        return self._noted(schema, _Least(size, 1), self._named.get(_last_name(schema)))
 
-    def _noted(self, schema: dict[str, object], least: _Least) -> _Least:
-        self._named[str(schema.get("name")).rpartition(".")[2]] = least
+    def _noted(self, schema: dict[str, object], least: _Least, other: _Least | None) -> _Least:
+        """`other`: the type of another namespace with this last name. What either allows is limited."""
+        if other is not None:
+            least = _Least(min(least.bytes, other.bytes), max(least.values, other.values))
+        self._named[_last_name(schema)] = least
         return least
+
+
+def _last_name(schema: dict[str, object]) -> str:
+    return str(schema.get("name")).rpartition(".")[2]

@@ -16,6 +16,7 @@ import typer
 from ...admin.connection import DEFAULT_BOOTSTRAP, DEFAULT_TIMEOUT_S, connection_of
 from ...client.user_errors import Misused
 from ..output import FORMATS, Output
+from .path_parameters import checked_path
 from .value_completion import complete_context
 
 OutputFormat = Enum("OutputFormat", {name: name for name in FORMATS}, type=str)  # type: ignore[misc]
@@ -58,7 +59,7 @@ MOST_NUMBER = 1e9
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 _OF_CONNECTION = (
     inspect.Parameter("bootstrap_server", _KEYWORD, default=None, annotation=Bootstrap),
-    inspect.Parameter("command_config", _KEYWORD, default=None, annotation=CommandConfig),
+    inspect.Parameter("command_config", _KEYWORD, default=None, annotation=checked_path(CommandConfig)),
     inspect.Parameter("context", _KEYWORD, default=None, annotation=Context),
     inspect.Parameter("setting", _KEYWORD, default=None, annotation=Setting),
     inspect.Parameter("timeout", _KEYWORD, default=DEFAULT_TIMEOUT_S, annotation=Timeout),
@@ -72,7 +73,7 @@ def client_command(function: Callable[..., None]) -> Callable[..., None]:
     own = inspect.signature(function).parameters
     has_connection, has_output = "connection" in own, "output" in own
     parameters = [
-        parameter.replace(annotation=hints[name], kind=_KEYWORD)
+        parameter.replace(annotation=checked_path(hints[name]), kind=_KEYWORD)
         for name, parameter in own.items()
         if name not in ("connection", "output")
     ]

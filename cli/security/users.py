@@ -65,8 +65,10 @@ def _password(file: Path | None) -> str:
     if file is not None:
         try:
             return file.read_text(encoding="utf-8").removesuffix("\n")
-        except (OSError, UnicodeDecodeError):
-            raise Misused(f"cannot read {file}") from None
+        except OSError as error:
+            raise Misused(f"cannot read {file}: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise Misused(f"cannot read {file}: it is not text in UTF-8") from None
     if sys.stdin.isatty():
         return str(typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True))
     return sys.stdin.readline().removesuffix("\n")

@@ -41,6 +41,7 @@ ARGUMENTS = {
     "query": "'select * from typo'",
     "archive": "typo --warehouse FOLDER --once",
     "table status": "typo",
+    "table rebuild": "typo --warehouse FOLDER",
     "replay": "typo typo --warehouse FOLDER",
     "record": "typo --file FOLDER/records.jsonl",
     "produce": "typo",
@@ -107,6 +108,8 @@ ARGUMENTS = {
 SILENT = ("topic list", "consume", "produce", "migrate check")
 #: They need a registry or a browser, or only change a file.
 ELSEWHERE = {"schema check", "schema delete", "schema get", "schema list", "schema register", "console", "context add"}
+#: They read a backup or a table first, which is absent, too.
+OF_FILES = {"restore", "replay", "table rebuild"}
 #: The name is in the arguments, and its absence is no error.
 CREATES = {
     "topic create",
@@ -188,7 +191,7 @@ def test_each_command_is_here() -> None:
 @pytest.mark.parametrize("command", ARGUMENTS)
 def test_address_without_a_broker_ends_a_command(command: str, closed_port: str, tmp_path: Path) -> None:
     done = run(command, closed_port, tmp_path)
-    if command in ("restore", "replay"):  # the backup or the table is absent, too
+    if command in OF_FILES:
         assert done.status in (1, 2, NOT_FOUND, UNREACHABLE)
         return
     assert done.status == UNREACHABLE and closed_port in done.err, done
@@ -204,7 +207,7 @@ def with_silence() -> Iterator[Any]:
 @pytest.mark.parametrize("command", with_silence())
 def test_broker_that_does_not_respond_ends_a_command(command: str, silent_port: str, tmp_path: Path) -> None:
     done = run(command, silent_port, tmp_path)
-    if command in ("restore", "replay"):  # the backup or the table is absent, too
+    if command in OF_FILES:
         assert done.status in (1, 2, NOT_FOUND, UNREACHABLE), done
         return
     assert done.status == UNREACHABLE and silent_port in done.err, done
@@ -225,9 +228,9 @@ def test_registry_that_does_not_respond_ends_a_command(words: str, silent_port: 
 
 
 def with_names() -> Iterator[tuple[str, bool]]:
-    """The commands that name what must exist, and whether they run dry. `restore` and `replay` name what is in a file."""
+    """The commands that name what must exist, and whether they run dry. Those of files name what is in a file."""
     for command, arguments in ARGUMENTS.items():
-        if command in CREATES or command in ("restore", "replay") or not ("typo" in arguments or "PLAN" in arguments):
+        if command in CREATES or command in OF_FILES or not ("typo" in arguments or "PLAN" in arguments):
             continue
         yield command, False
         if any("--dry-run" in parameter.opts for parameter in EVERY[command].params):
@@ -252,7 +255,7 @@ def test_empty_file_of_properties_is_refused(command: str, tmp_path: Path) -> No
 @pytest.mark.parametrize("command", ARGUMENTS)
 def test_empty_address_is_refused(command: str, tmp_path: Path) -> None:
     done = run(command, "", tmp_path)
-    assert done.status in (MISUSED, NOT_FOUND) or command in ("restore", "replay"), done
+    assert done.status in (MISUSED, NOT_FOUND) or command in OF_FILES, done
 
 
 @pytest.mark.parametrize(
@@ -394,3 +397,53 @@ def test_kind_or_state_that_none_has_is_a_mistake(broker: odradek.Broker, words:
 def test_key_with_two_values_is_a_mistake(broker: odradek.Broker, words: str) -> None:
     done = odradek_command(*words.split(), "-b", broker.bootstrap_servers)
     assert done.status == MISUSED and "twice" in done.err and done.err.count("\n") == 1, done
+
+
+def paths() -> Iterator[tuple[str, Any]]:
+    """The options and arguments of all client commands that are paths."""
+    for words, command in COMMANDS.items():
+        made = typer.main.get_command(app_of(command))
+        for verb, one in getattr(made, "commands", {"": made}).items():
+            for parameter in one.params:
+                if parameter.type.name == "path":
+                    yield " ".join((*words, *([verb] if verb else ()), parameter.name)), parameter
+
+
+PATHS = dict(paths())
+
+
+def test_commands_have_paths() -> None:
+    assert {"archive warehouse", "archive command_config", "produce files", "user set password_file"} <= PATHS.keys()
+
+
+@pytest.mark.parametrize("name", PATHS)
+@pytest.mark.parametrize("text", ["", " ", "a\0b"])
+def test_text_that_is_no_path_is_a_mistake(name: str, text: str) -> None:
+    with pytest.raises(typer.BadParameter):
+        PATHS[name].type(text, PATHS[name], None)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "config get broker 99", "config get broker-logger 99", "config set broker 99 log.cleaner.threads=2",
+        "config diff broker 99 98", "cluster log-dirs --broker 99",
+    ],
+)  # fmt: skip
+def test_broker_that_no_metadata_has_is_named_at_once(broker: odradek.Broker, words: str) -> None:
+    began = time.monotonic()
+    done = odradek_command(*words.split(), "-b", broker.bootstrap_servers)
+    assert done.status == NOT_FOUND and "no broker 99 runs" in done.err and done.err.count("\n") == 1, done
+    assert time.monotonic() - began < LIMIT_S / 4
+
+
+def test_transaction_is_named_in_one_way(broker: odradek.Broker) -> None:
+    done = odradek_command("txn", "abort", "typo", "-t", "orders", "--yes", "-b", broker.bootstrap_servers)
+    assert done.status == MISUSED and "give a TRANSACTIONAL-ID, or" in done.err, done
+
+
+def test_password_file_that_cannot_be_read_has_a_reason(tmp_path: Path) -> None:
+    (tmp_path / "latin1").write_bytes(b"\xe9")
+    for name, reason in (("", "Is a directory"), ("typo", "No such file"), ("latin1", "UTF-8")):
+        done = odradek_command("user", "set", "typo", "--password-file", str(tmp_path / name), "-b", "127.0.0.1:1")
+        assert done.status == MISUSED and reason in done.err, done

@@ -23,6 +23,8 @@ from odradek.columns.avro_decoder import AvroDecoder
 from odradek.columns.protobuf_decoder import ProtobufDecoder
 from odradek.records.avro_input import AvroInput
 from odradek.records.avro_marked import marked
+from odradek.records.avro_reader import AvroReader
+from odradek.records.avro_schemas import parsed_avro
 from odradek.records.contents import json_of
 from odradek.records.protobuf_decoding import message_of_file
 
@@ -60,7 +62,7 @@ def avro_cell(kind: Any, value: Any, reader: Any = None, good: Any = None) -> tu
     if reader is None:
         decoder = AvroDecoder(schema, lambda data: (None, data))
     else:
-        decoder = AvroDecoder(schema_of(reader), lambda data: (marked(schema), data))
+        decoder = AvroDecoder(schema_of(reader), lambda data: (AvroReader(schema), data))
     rows = [written(schema, {"f": value, "id": 1})]
     if good is not None:
         rows.append(written(schema, {"f": good, "id": 2}))
@@ -484,3 +486,63 @@ def test_json_schemas_without_properties_are_text() -> None:
     }
     found = type_of_json_schema(json.dumps({"properties": properties}))
     assert found == pa.struct([(name, pa.string()) for name in properties])
+
+
+LINKED = {"type": "record", "name": "L", "fields": [{"name": "i", "type": "int"}, {"name": "n", "type": ["null", "L"]}]}
+TREE = {"type": "record", "name": "T", "fields": [{"name": "m", "type": {"type": "map", "values": ["int", "T"]}}]}
+ITSELF = {"type": "record", "name": "S", "fields": [{"name": "n", "type": "S"}]}
+
+
+def linked(levels: int) -> bytes:
+    return b"\2\2" * (levels - 1) + b"\2\0"
+
+
+def tree(levels: int) -> bytes:
+    """Each level is a record and its map."""
+    return b"\2\2k\2" * (levels // 2 - 1) + b"\0" * (levels // 2)
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "fits"),
+    [
+        (LINKED, linked(200), True), (LINKED, linked(201), False), (LINKED, linked(100_000), False),
+        (TREE, tree(200), True), (TREE, tree(202), False), (TREE, tree(100_000), False), (ITSELF, b"", False),
+    ],
+)  # fmt: skip
+def test_levels_of_an_avro_value_that_its_schema_does_not_limit(schema: Any, value: bytes, fits: bool) -> None:
+    """fastavro alone ends the process."""
+    parsed = parsed_avro(json.dumps(schema))
+    reader = AvroReader(parsed, as_text=True)
+    if fits:
+        assert reader.read(value)
+    else:
+        with pytest.raises(ValueError, match="more than 200 levels"):
+            reader.read(value)
+    found = AvroDecoder(parsed, lambda data: (None, data)).decode(pa.array([value], pa.binary()))
+    assert found.bad == ([] if fits else [0])
+    outer = {"type": "record", "name": "O", "fields": [{"name": "x", "type": schema}, {"name": "k", "type": "int"}]}
+    shown = {"type": "record", "name": "O", "fields": [{"name": "k", "type": "int"}]}
+    writer = AvroReader(parsed_avro(json.dumps(outer)))
+    skipping = AvroDecoder(parsed_avro(json.dumps(shown)), lambda data: (writer, data))
+    if not fits:
+        assert skipping.decode(pa.array([value + b"\2"], pa.binary())).bad == [0]
+
+
+def test_avro_schema_with_records_that_double_is_refused() -> None:
+    schema: Any = {"type": "record", "name": "R0", "fields": [{"name": "i", "type": "int"}]}
+    for level in range(1, 30):
+        fields = [{"name": "a", "type": schema}, {"name": "b", "type": f"R{level - 1}"}]
+        schema = {"type": "record", "name": f"R{level}", "fields": fields}
+    with pytest.raises(InvalidScan, match="more than 10000 columns"):
+        AvroDecoder(parsed_avro(json.dumps(schema)), lambda data: (None, data))
+
+
+def test_avro_items_without_bytes_are_found_beside_another_type_of_their_name() -> None:
+    fields = [
+        {"name": "a", "type": {"type": "record", "name": "x.E", "fields": []}},
+        {"name": "b", "type": {"type": "enum", "name": "y.E", "symbols": ["s"]}},
+        {"name": "c", "type": {"type": "array", "items": "x.E"}},
+    ]
+    for some in (fields, [fields[1], fields[0], fields[2]]):
+        with pytest.raises(ValueError, match="in 0 bytes"):
+            parsed_avro(json.dumps({"type": "record", "name": "R", "fields": some}))

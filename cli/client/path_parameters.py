@@ -1,0 +1,37 @@
+"""Options and arguments of client commands that are paths."""
+
+from __future__ import annotations
+
+import copy
+import typing
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def path(given: str | Path) -> Path:
+    """The path of an option or argument. An empty text, which a shell makes of an unset variable, is a mistake: its path
+    would be the current folder. Raises typer.BadParameter.
+    """
+    text = str(given)
+    if not text.strip():
+        raise typer.BadParameter("an empty text is not a path; the current folder is `.`")
+    if "\0" in text:
+        raise typer.BadParameter("no path has a NUL character")
+    return Path(text)
+
+
+def checked_path(annotation: Any) -> Any:
+    """The annotation of a parameter of a command: where it is of paths, `path` parses them."""
+    if not _has_path(annotation):
+        return annotation
+    kind, *metadata = typing.get_args(annotation)
+    parsed = [copy.copy(one) for one in metadata]
+    for one in parsed:
+        one.parser = path
+    return Annotated[(kind, *parsed)]
+
+
+def _has_path(kind: Any) -> bool:
+    return kind is Path or any(_has_path(one) for one in typing.get_args(kind))
