@@ -30,7 +30,8 @@ def checked_path(annotation: Any) -> Any:
     parsed = [copy.copy(one) for one in metadata]
     for one in parsed:
         one.parser = path
-    return Annotated[(kind, *parsed)]
+    made: Any = Annotated
+    return made[(kind, *parsed)]
 
 
 def _has_path(kind: Any) -> bool:
