@@ -61,7 +61,7 @@ $(VENV)/.installed: $(VENV)/.packages $(VENV)/.system
 	$(call step,installing the package of Kerberos,$(UV) --requirement pyproject.toml --extra kerberos || $(PIP) install --quiet --no-compile --editable '.[kerberos]' || $(OPTIONAL))
 	@touch $@
 
-tools: archives kept-tools ## the Java side, from Maven: Apache Kafka (the oracle), its clients and tools, Spark's connector; and kcat, KafkaJS, FastStream
+tools: archives spark-archive kept-tools ## the Java side, from Maven: Apache Kafka (the oracle), its clients and tools, Spark's connector; and kcat, KafkaJS, FastStream
 
 # Runs of Maven are one after another where they may share plugins that are not there yet. `make -j` makes the rest at once.
 jars: $(VENV)/.installed
@@ -71,7 +71,8 @@ jars: $(VENV)/.installed
 archives: jars
 	$(BIN)/python -m compat_tests.java.archives || $(OPTIONAL)
 
-# It takes as long as a dozen JVMs of Spark without it; `make nightly` starts more, and `make test` uses it where it is.
+# It takes as long as a dozen JVMs of Spark without it. But a session of Spark that needs more than ten seconds to start, on a
+# machine with much other work, may never run a task.
 spark-archive: jars
 	$(BIN)/python -m spark_examples.tests.quick_jvm || $(OPTIONAL)
 

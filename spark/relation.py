@@ -101,6 +101,7 @@ def opened(options: RelationOptions) -> Relation:
     from ..archive.iceberg import DEFAULT_NAMESPACE
     from ..archive.relation import relation
     from ..columns import ValueSchema
+    from ..columns.request import READ_COMMITTED
 
     values = None
     if options.value_format:
@@ -118,7 +119,7 @@ def opened(options: RelationOptions) -> Relation:
         table=options.table,
         values=values,
         times=options.times,
-        isolation_level=options.isolation_level,
+        isolation_level=options.isolation_level or READ_COMMITTED,
     )
 
 

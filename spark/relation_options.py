@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ..columns.request import READ_COMMITTED
 from .options import InvalidOptions, check_choice, check_client, check_names, number
 
 #: The options that name the place of a table.
@@ -44,9 +43,9 @@ class RelationOptions:
     task_bytes: int | None = None
 
     @property
-    def isolation_level(self) -> str:
-        """The isolation level: by default that of the archive, which has committed records only."""
-        return self.client.get(_ISOLATION_LEVEL, READ_COMMITTED)
+    def isolation_level(self) -> str | None:
+        """The isolation level; None for that of a relation."""
+        return self.client.get(_ISOLATION_LEVEL)
 
 
 def names_relation(given: Mapping[str, str]) -> bool:

@@ -24,8 +24,12 @@ _ROOT = Path(__file__).resolve().parents[2]
 _DEADLINE_S = 600
 _EVENTS = "5000"
 #: Quick compilation suits a short process: it halves the CPU time of a small job. So does vfork for the many processes that
-#: Spark starts to set the permissions of files.
-_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djdk.lang.Process.launchMechanism=VFORK"
+#: Spark starts to set the permissions of files. A driver whose start takes longer than its interval of heartbeats registers
+#: its store of blocks twice, and then runs no task: "idWithoutTopologyInfo is null".
+_OPTIONS = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djdk.lang.Process.launchMechanism=VFORK "
+    "-Dspark.executor.heartbeatInterval=60s"
+)
 _SILENT = "-Xlog:cds*=off"
 #: Without Hadoop's native library Spark's default manager of checkpoints starts 75 processes (readlink, chmod) for a small
 #: batch; this one starts 17. Spark 4.0 has it in another package.

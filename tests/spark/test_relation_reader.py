@@ -264,4 +264,4 @@ def test_place_of_a_table_makes_a_relation_and_secrets_are_not_shown() -> None:
     }
     found = parse_relation(given | {"schemaRegistryUserInfo": "user:hidden", "schemaRegistry": "http://registry"})
     assert found.catalog == {"s3.secret-access-key": "hidden"} and "hidden" not in repr(found)
-    assert found.isolation_level == "read_committed"
+    assert found.isolation_level is None
