@@ -25,7 +25,7 @@ class AvroBounds:
     def check(self, data: bytes) -> None:
         """Raises ValueError for a value of more than MOST_DEPTH levels, and EOFError for one that ends within a field."""
         if self._is_recursive:
-            _Walk(self._named, data).skip(self._schema, 0)
+            _DepthWalk(self._named, data).skip(self._schema, 0)
 
     def _is_within(self, schema: AvroType, within: tuple[str, ...], done: set[str]) -> bool:
         """Returns whether a record of the schema is within itself. `within`: the records around."""
@@ -43,7 +43,7 @@ class AvroBounds:
         return any(self._is_within(schema[inner], within, done) for inner in ("items", "values") if inner in schema)
 
 
-class _Walk:
+class _DepthWalk:
     """One pass over the bytes of a value."""
 
     def __init__(self, named: dict[str, AvroType], data: bytes) -> None:
