@@ -21,6 +21,7 @@ from ..records.avro_logical import AvroType, AvroValue, Logical, logical_type
 from ..records.contents import for_json
 from .errors import InvalidScan
 from .inference import MOST_LEVELS
+from .most_columns import MOST_COLUMNS, too_many_columns
 from .shown_value import shown_value
 
 _PLAIN = {
@@ -40,8 +41,6 @@ _LOGICAL = {
 #: Digits of the decimals of DuckDB, Spark and Iceberg.
 _MOST_DIGITS = 38
 _SHOWN_CHARACTERS = 80
-#: Columns of a schema at all levels: those of a named record come with each field that has it, twice as many at each level.
-MOST_COLUMNS = 10_000
 _WIDER = ({"int": "long", "long": "long"}, {"float": "double", "double": "double"})
 _KINDS: dict[type, tuple[str, ...]] = {
     bool: ("boolean",), int: ("long", "int"), float: ("double", "float"), str: ("string", "enum"), bytes: ("bytes", "fixed"),
@@ -72,9 +71,7 @@ class AvroColumns:
         """`within`: the records around it. Raises InvalidScan for types that no column has."""
         self._count += 1
         if self._count > MOST_COLUMNS:
-            raise InvalidScan(
-                f"the Avro schema has more than {MOST_COLUMNS} columns, with those of records within records"
-            )
+            raise too_many_columns("Avro")
         if isinstance(schema, list):
             return self._of_union(schema, name, within)
         if isinstance(schema, str):

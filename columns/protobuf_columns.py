@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from .most_columns import MOST_COLUMNS, too_many_columns
 from .protobuf_well_known import (
     DURATION,
     JSON_TYPES,
@@ -22,6 +23,22 @@ from .protobuf_well_known import (
     json_texts,
     timestamps,
 )
+
+
+def check_number_of_columns(message: Descriptor) -> None:
+    """Raises InvalidScan for a message with more than MOST_COLUMNS columns at all levels."""
+    if _number_of_columns(message, (), {}) > MOST_COLUMNS:
+        raise too_many_columns("Protobuf")
+
+
+def _number_of_columns(message: Descriptor, within: tuple[str, ...], counted: dict[str, int]) -> int:
+    name = message.full_name
+    if name in within or _is_replaced(message):
+        return 0
+    if name not in counted:
+        inner = [one.message_type for one in message.fields if one.message_type is not None]
+        counted[name] = len(message.fields) + sum(_number_of_columns(one, (*within, name), counted) for one in inner)
+    return counted[name]
 
 
 class ProtobufColumns:

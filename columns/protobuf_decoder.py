@@ -12,7 +12,7 @@ from ..client.user_errors import UserError
 from ..records.schema_registry import RegistryFailure
 from .decoder import Decoded
 from .errors import SchemaRegistryUnavailable
-from .protobuf_columns import ProtobufColumns
+from .protobuf_columns import ProtobufColumns, check_number_of_columns
 from .protobuf_files import ProtobufFiles
 from .protobuf_well_known import ColumnValues, Descriptor
 
@@ -45,6 +45,7 @@ class ProtobufDecoder:
                 continue
             try:
                 message, rest = self._message_of(value)
+                self._form(message)
             except RegistryFailure as failure:
                 raise SchemaRegistryUnavailable(str(failure)) from None
             except (ValueError, IndexError, UserError) as error:
@@ -88,6 +89,7 @@ class _Form:
     def __init__(self, message: Descriptor, unit: str) -> None:
         from ptars import HandlerPool
 
+        check_number_of_columns(message)
         files = ProtobufFiles(message)
         replaced = files.replaced()
         self._handler = HandlerPool([replaced.file]).get_for_message(replaced)

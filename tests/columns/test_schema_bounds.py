@@ -537,6 +537,24 @@ def test_avro_schema_with_records_that_double_is_refused() -> None:
         AvroDecoder(parsed_avro(json.dumps(schema)), lambda data: (None, data))
 
 
+def doubled(folder: Path, levels: int) -> Any:
+    """A message whose messages have the one before twice."""
+    folder.mkdir()
+    messages = [f"message M{one} {{ M{one - 1} x = 1; M{one - 1} y = 2; }}" for one in range(levels, 0, -1)]
+    text = "\n".join(('syntax = "proto3";', *messages, "message M0 { int32 i = 1; }"))
+    (folder / "m.proto").write_text(text)
+    return message_of_file(folder / "m.proto", f"M{levels}")
+
+
+def test_protobuf_schema_with_messages_that_double_is_refused_and_so_are_the_values_of_one(tmp_path: Path) -> None:
+    large, small = doubled(tmp_path / "large", 30), doubled(tmp_path / "small", 2)
+    with pytest.raises(InvalidScan, match="more than 10000 columns"):
+        ProtobufDecoder(large, lambda data: (large, data))
+    decoder = ProtobufDecoder(small, lambda data: (large if data else small, data))
+    found = decoder.decode(pa.array([b"", b"\n\0"], pa.binary()))
+    assert found.bad == [1] and "more than 10000 columns" in found.reasons[0]
+
+
 def test_avro_items_without_bytes_are_found_beside_another_type_of_their_name() -> None:
     fields = [
         {"name": "a", "type": {"type": "record", "name": "x.E", "fields": []}},
