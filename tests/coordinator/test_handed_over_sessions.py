@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.errors import CoordinatorLoadInProgressError, CoordinatorNotAvailableError, NotCoordinatorError
 from kafka.structs import OffsetAndMetadata
 from odradek.coordinator.groups import silence
 from odradek.coordinator.groups.classic.group import MANY_MEMBERS
@@ -230,9 +232,16 @@ def test_apache_kafka_loads_a_log_with_departed_and_silent_members(tmp_path: Pat
         kafka.kill()
         kafka.start()
         with KafkaAdminClient(bootstrap_servers=kafka.bootstrap) as admin:
+
+            def committed(group: str) -> object:
+                """None while the coordinator is not there yet, or loads."""
+                with suppress(NotCoordinatorError, CoordinatorLoadInProgressError, CoordinatorNotAvailableError):
+                    return admin.list_group_offsets({group: None})[group][TopicPartition("t", 0)].offset
+                return None
+
             for group in ("before", "after"):
-                found = admin.list_group_offsets({group: None})[group]
-                assert found[TopicPartition("t", 0)].offset == 3
+                found = eventually(lambda group=group: committed(group), what="the offset is loaded")
+                assert found == 3
         with WireClient(kafka.bootstrap, timeout=30) as client:
 
             def members() -> set[str]:
