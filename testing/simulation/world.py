@@ -108,7 +108,7 @@ class Node:
         await self._within(self.server.stop())
         if life is not None and self._life is life:  # it did not crash at the last moment
             life.is_alive = False
-            self._simulation.keep_ended(life)
+            self._simulation._keep_ended(life)
             self._life = self._server = None
             self._simulation.network.crashed(self.name)
 
@@ -119,7 +119,7 @@ class Node:
         assert self._life is not None, f"{self.name} does not run"
         server, self._server = self.server, None
         self._life.is_alive = False
-        self._simulation.keep_ended(self._life)
+        self._simulation._keep_ended(self._life)
         self._life = None
         self._simulation.network.crashed(self.name)
         for directory in server.node.directories:
@@ -147,7 +147,7 @@ class Process:
 
     def kill(self) -> None:
         self._life.is_alive = False
-        self._simulation.keep_ended(self._life)
+        self._simulation._keep_ended(self._life)
         self._simulation.network.crashed(self.name)
 
 
@@ -187,7 +187,7 @@ class Simulation:
         """Starts `coroutine` as a separate program. Links to it can be cut by its `name`."""
         return Process(self, name, coroutine)
 
-    def keep_ended(self, life: Incarnation) -> None:
+    def _keep_ended(self, life: Incarnation) -> None:
         """Keeps the tasks of an incarnation that has ended until the simulation ends."""
         self._ended += self.loop.tasks_of(life)
 
