@@ -249,8 +249,10 @@ def test_search_goes_on_in_slices_with_progress_until_it_is_stopped(messages: Br
     assert messages.violations() == []
     first = messages.driver.execute_script(_VALUE)  # in one step, since a slice may replace the element
     messages.await_true(lambda: messages.driver.execute_script(_VALUE) > first)
+    assert messages.errors() == []
     messages.driver.execute_script("document.querySelector('.stop').click()")
     messages.await_true(lambda: messages.find(".continue").is_displayed())
+    messages.errors()  # htmx logs the abort of a slice that was under way
     stopped = messages.find("#progress").text
     messages.find(".positions summary").click()
     positions = messages.driver.execute_script(_POSITIONS)
