@@ -31,7 +31,7 @@ sleep 600 &
 wait
 """
 PYTHON = f'#!/bin/bash\nif [ "$2" = tests.run_again ]; then exec {sys.executable} "$@"; fi\necho "python $*"\n'
-MAKEFILE = "tools spark-archive:\n\t@echo making $@; exit $(TOOLS_STATUS)\n"
+MAKEFILE = "tools:\n\t@echo making tools; exit $(TOOLS_STATUS)\n"
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ def test_signal_interrupts_each_pytest(root: Path, sent: signal.Signals, status:
         command, env=variables(WAITS="yes"), stdout=subprocess.DEVNULL, start_new_session=True
     ) as running:
         # The processes of `tests` count as two, and the other Pythons have ended.
-        eventually(lambda: len(begun(root)) == 4, what="four processes of pytest run")
+        eventually(lambda: len(begun(root)) == 3, what="three processes of pytest run")
         running.send_signal(sent)
         assert running.wait(DEADLINE_S) == status
     assert sorted((root / "interrupted").read_text().splitlines()) == sorted(begun(root))
