@@ -15,7 +15,7 @@ from ..cli.client.options import client_command, new_app
 from ..cli.messages import warn
 from ..cli.output import Output
 from ..cli.output import Table as ResultTable
-from ..cli.records.record_options import Isolation, MessageName, SchemaRegistry, ValueSchemaFile
+from ..cli.records.record_options import Isolation, IsolationLevel, MessageName, SchemaRegistry, ValueSchemaFile
 from ..cli.stop_signals import stop_on_signals
 from ..client.properties import pairs
 from ..client.user_errors import Misused, UserError
@@ -98,7 +98,7 @@ def archive(
     partition_by: Partitions = None,
     freshness: Freshness = FRESHNESS_S,
     once: Annotated[bool, typer.Option("--once", help="stop at the end of the topics")] = False,
-    isolation_level: Annotated[Isolation, typer.Option("--isolation-level")] = Isolation.read_committed,
+    isolation_level: IsolationLevel = Isolation.read_committed,
     skip_unreadable: SkipUnreadable = False,
     rebuild: Rebuild = False,
     spark: SparkMaster = None,

@@ -17,7 +17,7 @@ from ..cli.client.options import client_command, new_app
 from ..cli.messages import warn
 from ..cli.output import Output
 from ..cli.output import Table as ResultTable
-from ..cli.records.record_options import Isolation, MessageName, SchemaRegistry, ValueSchemaFile
+from ..cli.records.record_options import Isolation, IsolationLevel, MessageName, SchemaRegistry, ValueSchemaFile
 from ..client.error_kinds import ErrorKind
 from ..client.user_errors import UserError
 from .archiver import Archiver
@@ -153,7 +153,7 @@ def rebuild(
     value_schema: ValueSchemaFile = None,
     message: MessageName = None,
     times: TimesForm = Times.native,
-    isolation_level: Annotated[Isolation, typer.Option("--isolation-level")] = Isolation.read_committed,
+    isolation_level: IsolationLevel = Isolation.read_committed,
     skip_unreadable: SkipUnreadable = False,
 ) -> None:
     """Make tables anew from the logs of their topics, with the keys and partitions that they have.

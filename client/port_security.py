@@ -90,11 +90,8 @@ def _fault_without_tls(
         connected.sendall(API_VERSIONS)
         first = _received(connected, 2, deadline_s)
         if first and first != TLS_ALERT:
-            size = _LENGTH.unpack(first + _received(connected, 2, deadline_s))[0]
-            if not 0 <= size <= _MOST_BYTES:
-                return foreign_fault(f"a response of {size} bytes")
-            _received(connected, size, deadline_s)
-            return None if has_login else _fault_of_handshake(connected, deadline_s)
+            head = first + _received(connected, 2, deadline_s)
+            return _fault_of_response(connected, head, deadline_s, has_login=has_login)
     except TimeoutError:
         return None
     except (OSError, struct.error):
@@ -106,6 +103,11 @@ def _fault_with_tls(connected: socket.socket, deadline_s: float, *, has_login: b
     connected.sendall(API_VERSIONS)
     if not (head := _received(connected, _LENGTH.size, deadline_s)):
         return None
+    return _fault_of_response(connected, head, deadline_s, has_login=has_login)
+
+
+def _fault_of_response(connected: socket.socket, head: bytes, deadline_s: float, *, has_login: bool) -> Fault | None:
+    """`head`: the length of a response, which is not received yet. struct.error for a shorter one."""
     size = _LENGTH.unpack(head)[0]
     if not 0 <= size <= _MOST_BYTES:
         return foreign_fault(f"a response of {size} bytes")

@@ -12,7 +12,7 @@ import typer
 
 from ..admin.connection import Connection
 from ..cli.client.options import client_command, new_app
-from ..cli.records.record_options import Isolation, MessageName, SchemaRegistry, ValueSchemaFile
+from ..cli.records.record_options import Isolation, IsolationLevel, MessageName, SchemaRegistry, ValueSchemaFile
 from ..client.user_errors import Misused
 from ..columns.value_schema import ValueSchema
 from .explained_errors import explained
@@ -85,7 +85,7 @@ def query(
     schema_registry: SchemaRegistry = None,
     value_schema: ValueSchemaFile = None,
     message: MessageName = None,
-    isolation_level: Annotated[Isolation, typer.Option("--isolation-level")] = Isolation.read_committed,
+    isolation_level: IsolationLevel = Isolation.read_committed,
     latest_per_key: LatestPerKey = False,
     skip_unreadable: SkipUnreadable = False,
     output_format: Annotated[

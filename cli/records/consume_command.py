@@ -27,6 +27,7 @@ from ..messages import INTERRUPTED, warn
 from ..progress import Progress
 from .record_options import (
     Isolation,
+    IsolationLevel,
     KeyFormatOption,
     KeySchemaOption,
     MessageOption,
@@ -78,7 +79,6 @@ GroupOption = Annotated[
     str | None, typer.Option("--group", "-g", help="read as a member of a group, and commit offsets")
 ]
 
-IsolationLevelOption = Annotated[Isolation, typer.Option("--isolation-level")]
 
 OutputFormatOption = Annotated[
     RecordFormat | None,
@@ -146,7 +146,7 @@ def consume(
     count: CountOption = None,
     partition: PartitionOption = None,
     group: GroupOption = None,
-    isolation_level: IsolationLevelOption = Isolation.read_committed,
+    isolation_level: IsolationLevel = Isolation.read_committed,
     output_format: OutputFormatOption = None,
     format_string: FormatStringOption = None,
     file: FileOption = None,

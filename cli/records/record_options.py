@@ -62,3 +62,6 @@ MessageName = Annotated[str | None, typer.Option("--message", metavar="NAME", he
 class Isolation(StrEnum):
     read_committed = "read_committed"
     read_uncommitted = "read_uncommitted"
+
+
+IsolationLevel = Annotated[Isolation, typer.Option("--isolation-level")]
