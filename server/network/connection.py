@@ -21,6 +21,7 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, cast
 
 from ...client.shown_text import shown_reason
+from ...storage.segments.damage import SegmentSuspected
 from ...storage.segments.slices import LogSlice
 from ..runtime.clock import TIMER_RESOLUTION_S
 from ..runtime.turn_budget import TURN_BUDGET_S
@@ -442,7 +443,12 @@ class Connection(asyncio.BufferedProtocol):
         ):
             cast(ResponseSender, self._sender).send(out)
         else:
-            self._transport.writelines([piece.bytes() if type(piece) is LogSlice else piece for piece in out])
+            try:
+                copies = [piece.bytes() if type(piece) is LogSlice else piece for piece in out]
+            except (OSError, SegmentSuspected) as error:
+                self._sending_failed(error)
+                return
+            self._transport.writelines(copies)
 
     def _may_send_files(self) -> bool:
         """Makes the sender on first use: only where responses are large does a connection need it."""
@@ -450,7 +456,7 @@ class Connection(asyncio.BufferedProtocol):
             self._sender = FileSender.of(self._transport, self._transfers, self._resume, self._sending_failed)
         return self._sender is not None
 
-    def _sending_failed(self, error: OSError) -> None:
+    def _sending_failed(self, error: OSError | SegmentSuspected) -> None:
         if not isinstance(error, ConnectionError):
             self._warn("unsent", f"the response to {self.remote_address} cannot be sent: {error}", logging.ERROR)
         self._sender = None

@@ -301,11 +301,14 @@ class Log(LogSegments):
                 raise OffsetOutOfRange(f"offset {offset}, the first segment begins at {self._bases[0]}")
             number = 0
         segment = self.segments[number]
+        # Before a place in it is looked up: this may be another thread than that of a truncation.
+        segment.is_read = True
         start = segment.position_of(offset, pread)
         while start >= segment.size and number + 1 < len(self.segments):
             # Compaction has left nothing at the end of this segment.
             number += 1
             segment, start = self.segments[number], 0
+            segment.is_read = True
         whole = limit_offset >= segment.next_offset
         if met is not None and met.file == os.path.basename(segment.path):
             limit = met.position

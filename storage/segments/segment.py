@@ -60,7 +60,7 @@ class Segment:
         "_ahead", "_directory", "_file", "_files", "_first_timestamp", "_hints", "_offset_index", "_planned_bytes",
         "_tail_offset",
         "_tail_position", "_time_index", "base_offset", "bytes_since_index_entry", "created_ms", "entries_left",
-        "has_aborted", "holes", "is_verified", "max_timestamp", "next_offset", "offset_of_max_timestamp", "size",
+        "has_aborted", "holes", "is_full", "is_read", "is_verified", "max_timestamp", "next_offset", "offset_of_max_timestamp", "size",
         "suffix", "used",
     )  # fmt: skip
 
@@ -91,6 +91,10 @@ class Segment:
         self.has_aborted: bool | None = None
         #: (position, end) of the damaged ranges in the file, in order; None where there are none.
         self.holes: Sequence[tuple[int, int]] | None = None
+        #: Whether the next append goes to another segment, whatever there is room for here.
+        self.is_full = False
+        #: Whether slices of its file were given to readers, who may send them later.
+        self.is_read = False
         #: Whether its file was verified since the log was opened, or is to be soon.
         self.is_verified = False
         self.max_timestamp = _UNKNOWN
@@ -299,7 +303,9 @@ class Segment:
 
     def may_take(self, size: int, last_offset: int, segment_bytes: int, segment_index_bytes: int) -> bool:
         """Returns whether a batch of `size` bytes fits into the file, the indexes, and 31 bits of relative offset."""
-        if (self.size and self.size + size > segment_bytes) or last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
+        if self.is_full or (self.size and self.size + size > segment_bytes):
+            return False
+        if last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
             return False
         offsets, times = (len(self.offset_index), len(self.time_index)) if self.size else (0, 0)
         # One entry is kept for the largest timestamp, which is added when the segment closes.
@@ -340,8 +346,16 @@ class Segment:
         return SegmentCut(offset, 0, self.base_offset, NO_TIMESTAMP, self.base_offset)
 
     def truncate(self, cut: SegmentCut) -> None:
-        """Removes what is behind a cut. Reads no batch, so that it ends unless the disk fails."""
-        os.ftruncate(self.file().fd, cut.position)
+        """Removes what is behind a cut. Reads no batch, so that it ends unless the disk fails.
+
+        A response that is still to be sent may hold a slice of what goes. Nothing is written in its place, so that such a
+        slice ends early, and never holds batches that were cut in two.
+        """
+        if not self.is_read or cut.position:
+            os.ftruncate(self.file().fd, cut.position)
+            self.is_full = self.is_read
+        else:
+            self._begin_another_file()
         self._ahead = None
         self.offset_index.truncate_to(cut.offset)
         self.time_index.truncate_to(cut.offset)
@@ -352,6 +366,15 @@ class Segment:
         self.next_offset = cut.next_offset
         self.max_timestamp, self.offset_of_max_timestamp = cut.max_timestamp, cut.offset_of_max_timestamp
         self._first_timestamp = _UNKNOWN if self.size else NO_TIMESTAMP
+
+    def _begin_another_file(self) -> None:
+        """Replaces the data file by an empty one: no other segment can have this base offset."""
+        file = self.file()
+        write_atomically(self.path, b"", sync=False)
+        os.ftruncate(file.fd, 0)
+        self._files.forget(self)
+        self._file = None
+        self.is_read = False
 
     def shrink(self, size: int) -> None:
         """The file turned out to have only `size` bytes."""

@@ -12,6 +12,7 @@ from odradek.storage.files.open_files import OpenFiles
 from odradek.storage.files.page_cache import pread_nowait
 from odradek.storage.log.config import LogConfig
 from odradek.storage.log.log import OffsetOutOfRange
+from odradek.storage.segments.damage import SegmentSuspected
 from odradek.storage.segments.slices import LogSlice
 
 from tests.harness.examples import examples
@@ -263,6 +264,26 @@ def test_after_truncation_the_log_is_what_it_was_before_those_records(logbook, s
         assert logbook.read_all(log) == written
         written += fill(logbook, log, 10, seed)
         assert logbook.read_all(log) == written
+
+
+@pytest.mark.parametrize("seed", range(examples(8)))
+def test_slice_that_was_read_before_a_truncation_never_holds_what_was_written_after_it(logbook, seed):
+    """A response may be sent long after its batches were found."""
+    rng = random.Random(seed)
+    log = logbook.open(SMALL if seed % 2 else LogConfig())
+    fill(logbook, log, 30, seed)
+    unsent = []
+    for _ in range(8):
+        for offset in (log.log_start_offset, rng.randrange(log.log_end_offset), log.log_end_offset - 1):
+            slice_ = log.read(offset, rng.choice((100, 1000, 1 << 20)))
+            unsent.append((slice_, slice_.bytes()))
+        log.truncate_to(rng.choice((log.segments[-1].base_offset, rng.randrange(log.log_end_offset))), logbook.now_ms)
+        fill(logbook, log, rng.randrange(1, 20), rng.random())
+        for slice_, content in unsent:
+            try:
+                assert slice_.bytes() == content
+            except SegmentSuspected:
+                assert slice_.file is not None
 
 
 def test_truncation_to_before_the_log_leaves_an_empty_one_there(logbook):
