@@ -26,7 +26,7 @@ _SLOWEST = 20
 #: quiet machine. A second of a core that others share does less. A folder with more has a loop that spins, or starts brokers
 #: that it could share.
 BUDGETS = {
-    "tests/archive": 120,
+    "tests/archive": 400,
     "tests/cli": 300, "tests/columns": 450, "tests/console": 110, "tests/coordinator": 150, "tests/docs": 650,
     "tests/hostile": 500, "tests/kernel": 120, "tests/metadata": 40, "tests/protocol": 150, "tests/replication": 140,
     "tests/security": 60, "tests/server": 800, "tests/storage": 180, "tests/testing": 240,
