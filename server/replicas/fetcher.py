@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.fetch import FetchRequest, FetchTopic, ForgottenTopic
+from ..runtime.sliced_work import SlicedWork
 
 if TYPE_CHECKING:
     from ...protocol.messages.fetch import FetchPartition, FetchResponse, PartitionData
@@ -102,8 +103,11 @@ class ReplicaFetcher:
         #: Some replicas may be throttled (KIP-73): then all are inspected.
         self._is_throttled = False
         self._failures = 0
-        #: A fetch is in flight.
+        #: A fetch is in flight, or its response is being applied.
         self.is_waiting = False
+        self._applying = SlicedWork(self._apply_failed)
+        #: Whether the response had a partition whose next fetch must not wait.
+        self._is_urgent = False
         #: The next fetch, when it is planned, and for when in the loop's time.
         self._planned: asyncio.TimerHandle | None = None
         self._due = 0.0
@@ -127,6 +131,7 @@ class ReplicaFetcher:
 
     def close(self) -> None:
         self._is_closed = True
+        self._applying.stop()
         if self._planned is not None:
             self._planned.cancel()
         for followed in self._followed.values():
@@ -267,7 +272,15 @@ class ReplicaFetcher:
         self._failures = 0
         asked = self._sent
         self._go_on_with_session(response)
-        now_ms, is_urgent = self._clock.now_ms(), False
+        self._is_urgent = False
+        self.is_waiting = True
+        self._applying.begin(self._apply(response, asked), self._applied)
+
+    def _apply(self, response: FetchResponse, asked: dict[Key, FetchPartition]) -> Iterator[None]:
+        """Applies a response of many MB in slices, a partition in a step: each append may wait for the disk. Nothing else
+        arrives on this connection meanwhile that could be read into the memory of the response.
+        """
+        now_ms = self._clock.now_ms()
         for topic in response.responses:
             for data in topic.partitions:
                 key = (self._requests.topic_id(topic), data.partition_index)
@@ -277,8 +290,20 @@ class ReplicaFetcher:
                     continue
                 if reported.current_leader_epoch == followed.epoch:
                     self._take(followed, data, now_ms)
-                    is_urgent = is_urgent or followed.is_urgent
-        self._go_on(is_urgent=is_urgent)
+                    self._is_urgent = self._is_urgent or followed.is_urgent
+                    if data.records:
+                        yield
+
+    def _applied(self) -> None:
+        self.is_waiting = False
+        self._go_on(is_urgent=self._is_urgent)
+
+    def _apply_failed(self, failure: Exception) -> None:
+        """A bug; what was not applied is fetched again."""
+        log.error("a bug: applying a response of broker %d failed", self._leader, exc_info=failure)
+        self.is_waiting = False
+        self._end_session()
+        self._plan(self._backoff_ms)
 
     def _go_on(self, *, is_urgent: bool) -> None:
         """Sends the next fetch, or plans it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -29,6 +30,7 @@ from odradek.server.config.endpoint import Endpoint
 from odradek.server.replicas.fetcher import _LAST_SESSION_EPOCH, THROTTLED_MS, ReplicaFetcher
 from odradek.server.replicas.followed_partition import FIRST_BACKOFF_MS, FollowedPartition
 from odradek.server.runtime.damage_counters import DamageCounters
+from odradek.server.runtime.turn_budget import SLICE_S
 from odradek.storage.files.failures import LogDirectoryFailure
 
 from tests.server.harness.hosted import TOPIC, TOPIC_ID, Disk, Hosted, Watching, batch, joined, truncations
@@ -368,6 +370,42 @@ def test_newer_epoch_of_a_leader_takes_the_place_of_the_older(tmp_path: Path) ->
         assert asked.current_leader_epoch == 2
         await harness.respond(data(0, joined(batch(epoch=2)), end=1))
         assert hosted.log_end_offset == 1
+
+    simulated(story)
+
+
+def test_response_is_applied_in_slices_and_the_next_request_waits_for_all_of_it(tmp_path: Path) -> None:
+    """A slow disk holds the loop for one append at a time."""
+
+    async def story() -> None:
+        harness, count = Harness(tmp_path, 4), 4
+        await turns()
+        loop, ends = asyncio.get_running_loop(), []
+        for hosted in harness.hosted:
+            hosted.log.before["append"] = lambda *_: loop.advance(2 * SLICE_S)  # type: ignore[attr-defined]
+        harness.sent[-1].reply(
+            FetchResponse(
+                0, 0, 9, [FetchableTopicResponse("", TOPIC_ID, [data(i, joined(batch()), end=1) for i in range(count)])]
+            )
+        )
+        for _ in range(count):
+            ends.append([hosted.log_end_offset for hosted in harness.hosted])
+            assert len(harness.sent) == 1
+            await asyncio.sleep(0)
+        await turns()
+        assert ends == [[1] * done + [0] * (count - done) for done in range(1, count + 1)]
+        assert harness.asked() == dict.fromkeys(range(count), 1)
+        harness.sent[-1].reply(
+            FetchResponse(
+                0,
+                0,
+                9,
+                [FetchableTopicResponse("", TOPIC_ID, [data(i, joined(batch(offset=1)), end=2) for i in range(count)])],
+            )
+        )
+        harness.fetcher.close()
+        await turns()
+        assert [hosted.log_end_offset for hosted in harness.hosted] == [2, 1, 1, 1], "closed after the first slice"
 
     simulated(story)
 
