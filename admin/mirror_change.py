@@ -10,16 +10,18 @@ from ..client.errors import RequestFailed
 from ..client.wording import counted
 from ..metadata.mirror_keys import MIRROR_NAME, MIRROR_TOPIC_ID, SWITCHED
 from ..protocol.errors import ErrorCode
-from ..protocol.log_places import LATEST
+from ..protocol.log_places import EARLIEST, LATEST
 from ..protocol.uuids import uuid_to_text
 from ..replication.mirror.change import Effect
 from ..replication.mirror.link import Link, LinkState
+from ..replication.mirror.partition import Batch
 from . import group_offsets, mirrors
 from .config_changes import Operation, alter_topic_configs
 from .configs import describe_topic_configs
 from .copied_access import copy_share_groups
 from .errors import ResponseError, check
 from .followed_groups import followed_offsets
+from .last_batches import batches_at
 from .log_offsets import list_offsets
 from .topics import described_topics
 
@@ -69,6 +71,7 @@ class MirrorChange:
 
     def _steps(self) -> dict[Effect, Callable[[], None]]:
         return {
+            Effect.COMPARE_LAST: self._compare_last,
             Effect.CLOSE_SOURCE: self._close_source,
             Effect.AWAIT_EQUAL: self._await_equal,
             Effect.COPY_GROUPS: self._copy_groups,
@@ -89,7 +92,6 @@ class MirrorChange:
         source = self._source
         assert source is not None
         there = [self._link.name_there(topic) for topic in self._topics]
-        self._check_same(there)
         for topic, values in describe_topic_configs(source, there, [MIRROR_NAME]).items():
             upstream = values[MIRROR_NAME].value if MIRROR_NAME in values else ""
             if upstream and not upstream.startswith(SWITCHED):
@@ -132,15 +134,47 @@ class MirrorChange:
                     f"what is here with `odradek mirror fail-over {self._link.name}`"
                 )
 
+    def _places(self) -> dict[Place, Place]:
+        """The partitions here, each with its place at the source."""
+        return {
+            (topic.name, one.partition_index): (self._link.name_there(topic.name), one.partition_index)
+            for topic in described_topics(self._admin, list(self._topics))
+            for one in topic.partitions
+        }
+
+    def _compare_last(self) -> None:
+        """Raises ChangeFailed for a partition whose last batch here is not the source's of that offset."""
+        assert self._source is not None
+        self._check_same([self._link.name_there(topic) for topic in self._topics])
+        source, there = self._source, self._places()
+        starts = list_offsets(source, dict.fromkeys(there.values(), EARLIEST))
+        ends = list_offsets(source, dict.fromkeys(there.values(), LATEST))
+        starts_here = list_offsets(self._admin, dict.fromkeys(there, EARLIEST))
+        last = {place: one.offset - 1 for place, one in list_offsets(self._admin, dict.fromkeys(there, LATEST)).items()}
+        last = {
+            place: offset
+            for place, offset in last.items()
+            if starts_here[place].offset <= offset and starts[there[place]].offset <= offset < ends[there[place]].offset
+        }
+        compacted = mirrors.compacted_topics(self._admin, self._topics) if last else set()
+        ours = batches_at(self._admin, last, compacted)
+        compacted_there = {self._link.name_there(topic) for topic in compacted}
+        theirs = batches_at(source, {there[place]: offset for place, offset in last.items()}, compacted_there)
+        for place, batch in sorted(ours.items()):
+            other = theirs.get(there[place])
+            is_compacted = place[0] in compacted
+            if other is not None and not Batch.of(batch).is_same(Batch.of(other), is_compacted=is_compacted):
+                raise ChangeFailed(
+                    f"{place[0]}-{place[1]} has other records at offset {batch.base_offset} than the source, which has "
+                    f"lost some and written others. `odradek mirror resume {self._link.name}` finds what both have; "
+                    f"`odradek mirror fail-over {self._link.name}` keeps what is here"
+                )
+
     def _await_equal(self) -> None:
         assert self._source is not None
         deadline = time.monotonic() + self._timeout_s
-        places = [
-            (topic.name, one.partition_index)
-            for topic in described_topics(self._admin, list(self._topics))
-            for one in topic.partitions
-        ]
-        there = {place: (self._link.name_there(place[0]), place[1]) for place in places}
+        there = self._places()
+        places = list(there)
         while True:
             ends = list_offsets(self._source, dict.fromkeys(there.values(), LATEST))
             here = list_offsets(self._admin, dict.fromkeys(places, LATEST))

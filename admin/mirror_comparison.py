@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..protocol.log_places import EARLIEST, LATEST
+from ..replication.mirror.partition import Batch
 from .batch_headers import BatchHeaders, CheckedBatch
 from .log_offsets import list_offsets
 
@@ -117,11 +118,8 @@ def _compare_batches(ours: CheckedBatch, theirs: CheckedBatch, comparison: Compa
     for damage, place in ((ours.damage, "here"), (theirs.damage, "at the source")):
         if damage:
             comparison.differ(f"the batch at offset {here.base_offset} is damaged {place}: {damage}")
-    if (here.crc, here.size, here.next_offset) == (there.crc, there.size, there.next_offset):
+    if Batch.of(here).is_same(Batch.of(there), is_compacted=is_compacted):
         return
-    origin = (here.next_offset, here.producer_id, here.producer_epoch, here.base_sequence)
-    if is_compacted and origin == (there.next_offset, there.producer_id, there.producer_epoch, there.base_sequence):
-        return  # compaction has taken records of either side
     comparison.differ(
         f"the batch at offset {here.base_offset} has CRC {here.crc:#010x} and {here.size} bytes here, at the source "
         f"{there.crc:#010x} and {there.size}"

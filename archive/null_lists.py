@@ -2,8 +2,8 @@
 
 PyIceberg projects the columns of each file that it writes or reads. It makes lists of structs anew from their offsets, and
 maps with struct values too, without their nulls: an empty list was written for a missing one
-(https://github.com/apache/iceberg-python/issues/3833). Its functions take the projection from their module, so this one
-takes its place there.
+(https://github.com/apache/iceberg-python/issues/3833), in each release of the allowed range. Its functions take the
+projection from their module, so this one takes its place there.
 """
 
 from __future__ import annotations

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from .java import program
-from .java.fetch import ORACLE, SPECIFICATION
+from .java.fetch import ORACLE, SPECIFICATION, write_jar
 from .java.program import JVM_FLAGS, archive, compiled, java_command
 from .needed_tools import missing
 
@@ -71,6 +74,39 @@ def test_a_source_is_compiled_once_and_anew_when_it_has_changed(
     assert [output for _, output in made] == [(0, "first", ""), (0, "first", ""), (0, "second", "")]
     assert made[0][0] == made[1][0] != made[2][0]
     assert len(list((tmp_path / "programs").iterdir())) == 2
+
+
+def test_checkouts_at_different_paths_share_a_compiled_program_until_a_jar_differs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "PROGRAMS", tmp_path / "programs")
+    found = []
+    for checkout, text in (("one", "text"), ("two", "text"), ("two", "next")):
+        jars, classes = tmp_path / checkout / "jars", tmp_path / checkout / "classes"
+        classes.mkdir(parents=True, exist_ok=True)
+        (classes / "words.txt").write_text(text)
+        write_jar(jars / "library-1.jar", classes)
+        source = tmp_path / checkout / "Word.java"
+        source.write_text("class Word { }")
+        alone, folder = compiled(source, str(jars / "library-1.jar")), compiled(source, f"{jars}/*")
+        assert alone == folder
+        found.append(folder)
+    assert found[0] == found[1] != found[2]
+
+
+def test_a_checkout_with_a_link_to_the_tools_of_another_one_uses_their_paths(tmp_path: Path) -> None:
+    root = Path(__file__).parents[1]
+    copied = tmp_path / "linked" / "compat_tests"
+    shutil.copytree(root / "compat_tests" / "java", copied / "java", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("downloads.py", "needed_tools.py"):
+        shutil.copy(root / "compat_tests" / name, copied)
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "linked" / ".tools").symlink_to(tmp_path / "tools")
+    text = "from compat_tests.java.fetch import PROGRAMS; print(PROGRAMS)"
+    command = [sys.executable, "-P", "-c", text]
+    environment = os.environ | {"PYTHONPATH": str(copied.parent)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_DEADLINE_S, check=True)
+    assert Path(done.stdout.strip()) == (tmp_path / "tools" / "java").resolve()
 
 
 def test_a_source_that_does_not_compile_is_an_error_with_the_words_of_the_compiler(

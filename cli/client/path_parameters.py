@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import typing
 from pathlib import Path
 
@@ -22,15 +21,11 @@ def path(given: str | Path) -> Path:
 
 
 def checked_path(annotation: object) -> object:
-    """The annotation of a parameter of a command: where it is of paths, `path` parses them."""
-    if not _has_path(annotation):
-        return annotation
-    kind, *metadata = typing.get_args(annotation)
-    parsed = [copy.copy(one) for one in metadata]
-    for one in parsed:
-        one.parser = path
-    annotated: object = vars(typing)["Annotated"][(kind, *parsed)]
-    return annotated
+    """The annotation of a parameter of a command, whose option or argument parses paths by `path`."""
+    if _has_path(annotation):
+        for option in typing.get_args(annotation)[1:]:
+            option.parser = path
+    return annotation
 
 
 def _has_path(kind: object) -> bool:

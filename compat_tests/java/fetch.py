@@ -36,7 +36,8 @@ OLDER = (LAST_OF_3, WITH_ZOOKEEPER)
 VERSIONS = (ORACLE, SPECIFICATION, STREAMS, TIERS, TESTS, TEST_KIT)
 
 _HERE = Path(__file__).resolve().parent
-_TOOLS = _HERE.parents[1] / ".tools"
+#: Without links: checkouts that share the folder also share the archives of class data, which are valid for one path.
+_TOOLS = (_HERE.parents[1] / ".tools").resolve()
 #: Jars and archives of class data that tests make themselves (program.py).
 PROGRAMS = _TOOLS / "java"
 #: A jar of equal files is equal, with its time: the JVM checks both.

@@ -6,8 +6,9 @@ A test run starts some 270 JVMs, and a short one spends most of its time in load
 - JVMs share an archive of class data for the jars of each Kafka release. `python -m compat_tests.java.archives` makes it;
   a JVM that finds no valid archive starts without it.
 
-Both are named after the content of the sources, the jars and the JVM, so neither is ever out of date. Benchmarks use
-neither: they start Apache Kafka as its own scripts do.
+Both are named after the sources, the jars and the JVM, so neither is ever out of date. A compiled program is named after
+their content alone, so any checkout finds it; a JVM accepts an archive only for jars at the paths of its making. Benchmarks
+use neither: they start Apache Kafka as its own scripts do.
 """
 
 from __future__ import annotations
@@ -66,14 +67,34 @@ def archive(version: str) -> Path:
 
 
 def compiled(source: Path, path: str) -> Path:
-    """Returns the jar of a program in a single source file. Compiles it when there is none of this text and class path."""
-    jar = PROGRAMS / f"{source.stem}-{content_key(jvm_identity(), path, source.read_text(encoding='utf-8'))}.jar"
+    """Returns the jar of a program in a single source file. Compiles it when there is none of this text, and of class path
+    elements with this content.
+    """
+    key = content_key(jvm_identity(), *_content_of(path), source.read_text(encoding="utf-8"))
+    jar = PROGRAMS / f"{source.stem}-{key}.jar"
     if not jar.exists():
         PROGRAMS.mkdir(exist_ok=True)
         with tempfile.TemporaryDirectory(dir=PROGRAMS) as folder:
             _compile(source, path, Path(folder))
             write_jar(jar, Path(folder))
     return jar
+
+
+def _content_of(path: str) -> list[str]:
+    """Returns what tells the jars of a class path from others, wherever they are."""
+    found: list[str] = []
+    for element in filter(None, path.split(os.pathsep)):
+        folder, name = os.path.split(element)
+        files = sorted(Path(folder).glob("*.jar")) if name == "*" else [Path(element)]
+        found += [f"{file.name} {_digest(file, file.stat().st_ino, file_identity(file))}" for file in files]
+    return found
+
+
+@functools.cache
+def _digest(file: Path, inode: int, identity: str) -> str:
+    """Returns the digest of a file that has this inode and identity."""
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def _compile(source: Path, path: str, classes: Path) -> None:

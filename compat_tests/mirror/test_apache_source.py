@@ -10,7 +10,10 @@ import odradek
 import pytest
 from confluent_kafka import Producer
 from odradek.admin import group_offsets, mirrors, topic_changes, topics
+from odradek.admin.mirror_change import MirrorChange
 from odradek.admin.session import Admin
+from odradek.replication.mirror.change import SWITCH
+from odradek.replication.mirror.link import LinkState
 
 from compat_tests.java.tool import ToolHost
 from compat_tests.mirror.dumped_logs import dumped
@@ -68,6 +71,10 @@ def test_copy_equals_the_source(source: ApacheKafka, tools: ToolHost) -> None:
             assert {place: one.offset for place, one in group_offsets.committed(admin, "app").items()} == {
                 ("paid", 0): 17
             }
+            mirrors.set_state(admin, "dr", LinkState.PAUSED, dry_run=False)
+            change = MirrorChange(admin, there, mirrors.shown_link("dr", link), ["cut", "paid", "state"], 60.0, print)
+            change.producers_stopped = True
+            change.run(SWITCH)
 
 
 def _ends(admin: Admin, topic: str) -> int:

@@ -134,6 +134,11 @@ class BatchHeader(NamedTuple):
         return self.attributes & DELETE_HORIZON_FLAG != 0
 
     @property
+    def is_cleaned(self) -> bool:
+        """Returns whether compaction has rewritten the batch; it leaves a batch of which it takes nothing as it is."""
+        return self.record_count <= self.last_offset_delta or self.has_delete_horizon
+
+    @property
     def has_producer_id(self) -> bool:
         return self.producer_id > NO_PRODUCER_ID
 

@@ -13,6 +13,7 @@ from enum import Enum
 class Effect(Enum):
     """Steps of a command; "here" is the mirror's cluster."""
 
+    COMPARE_LAST = "the last batches here are those of the source"
     CLOSE_SOURCE = "the source's topics become read-only"
     AWAIT_EQUAL = "all of the source is here"
     COPY_GROUPS = "committed offsets are copied a last time"
@@ -36,5 +37,14 @@ _OPENING = (
     Effect.OPEN_HERE,
 )
 FAIL_OVER = _OPENING
-SWITCH = (Effect.CLOSE_SOURCE, Effect.AWAIT_EQUAL, Effect.COPY_GROUPS, *_OPENING)
+#: A link that is paused has not compared what a source wrote after it had lost records. A source that loses them before it
+#: is closed is found by the second comparison; the first one leaves a source that differs writable.
+SWITCH = (
+    Effect.COMPARE_LAST,
+    Effect.CLOSE_SOURCE,
+    Effect.AWAIT_EQUAL,
+    Effect.COMPARE_LAST,
+    Effect.COPY_GROUPS,
+    *_OPENING,
+)
 REVERSE = (Effect.CLOSE_FORMER, Effect.LINK_BACK, Effect.DELETE_LINK)

@@ -9,15 +9,18 @@ Where the batches differ, the partition stops as DIVERGED, or, where that is all
 batch by halves (SEARCHING), and the log is cut behind it (CUTTING), as a follower's log is. All before a common batch is
 common.
 
-Compaction may have removed records of either side, so there a batch of the same offsets, producer and sequence is the same,
-too.
+Compaction may have removed records of either side: where it did, a batch of the same offsets, producer and sequence is the
+same, too.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from ...protocol.records.batch import BatchHeader
 
 
 class MirrorState(Enum):
@@ -43,16 +46,29 @@ STOPPED_STATES = frozenset({MirrorState.DIVERGED, MirrorState.RECREATED, MirrorS
 
 
 class Batch(NamedTuple):
-    """The identity of a batch. `producer`: its producer's id and epoch, and the first sequence; -1 each for none."""
+    """The identity of a batch. `producer`: its producer's id and epoch, and the first sequence; -1 each for none.
+
+    `is_cleaned`: compaction has rewritten it.
+    """
 
     base_offset: int
     next_offset: int
     size: int
     crc: int
     producer: tuple[int, int, int] = (-1, -1, -1)
+    is_cleaned: bool = False
+
+    @classmethod
+    def of(cls, header: BatchHeader) -> Batch:
+        producer = (header.producer_id, header.producer_epoch, header.base_sequence)
+        return cls(header.base_offset, header.next_offset, header.size, header.crc, producer, header.is_cleaned)
 
     def is_same(self, other: Batch, *, is_compacted: bool) -> bool:
-        return self == other or (is_compacted and self[:2] == other[:2] and self.producer == other.producer)
+        """Whether two batches have the same records, but for those that compaction took from either."""
+        if self == other:
+            return True
+        may_lack = is_compacted and (self.is_cleaned or other.is_cleaned)
+        return may_lack and self[:2] == other[:2] and self.producer == other.producer
 
 
 class Ends(NamedTuple):

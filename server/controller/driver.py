@@ -33,7 +33,7 @@ from .controller_request import ClientFields, Submit
 from .image_publishing import ImagePublisher, ImagePublishing
 from .known_leader import KnownLeader, QuorumLeader
 from .metadata_batches import QuorumVoters
-from .metadata_log import Loaded, QuorumLog
+from .metadata_log import Loaded, QuorumLog, flush_on
 from .metadata_opening import open_log
 from .metadata_snapshots import SnapshotId
 from .quorum_membership import QuorumMembership
@@ -235,7 +235,8 @@ class QuorumDriver:
         quorum_log = self._member.log
         loaded = await in_slices(quorum_log.load_snapshot(self._clock.now_ms()))
         self._images.begin(snapshot_commits(quorum_log, loaded))
-        quorum_log.flush(self._clock.now_ms())  # makes what a crash left behind durable
+        # Makes what a crash left behind durable.
+        await flush_on(quorum_log, self._node.pools.metadata, quorum_log.end_offset, self._clock.now_ms)
         raft = self._member.join()
         if self._config.is_controller:
             self._others.register_controller()

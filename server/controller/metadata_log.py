@@ -295,6 +295,7 @@ async def flush_on(quorum_log: QuorumLog, threads: ThreadPool, end_offset: int, 
         quorum_log.flushed(flush, now_ms())
         if flush.up_to_offset >= end_offset:
             return
+    quorum_log.flush(now_ms())  # nothing is left for the disk: records the end
 
 
 def _log_config(config: BrokerConfig) -> LogConfig:

@@ -16,7 +16,7 @@ from ...protocol.records.errors import BatchError, CorruptBatch
 from ...replication.mirror.partition import Batch, Ends, MirroredLog, MirrorState
 from ...storage.files.failures import LogDirectoryFailure
 from ..replicas.followed_partition import FIRST_BACKOFF_MS
-from .local_batches import batch_at, batch_at_nowait, batch_of
+from .local_batches import batch_at, batch_at_nowait
 
 if TYPE_CHECKING:
     from ...client.peers import Endpoint
@@ -168,7 +168,7 @@ class MirroredPartition:
             check_crc(records, position, header)
             if not self._is_in_order(header, None):
                 raise self._out_of_order(header, None)
-            first = batch_of(header)
+            first = Batch.of(header)
             break
         asks_ends = False
         if self.log.state is MirrorState.SEARCHING:
@@ -223,7 +223,7 @@ class MirroredPartition:
                 if header.next_offset <= next_offset:
                     start = end  # compared
                 elif header.base_offset < next_offset:
-                    self.log.overlapped(batch_of(header))
+                    self.log.overlapped(Batch.of(header))
                     self.search()
                     return
                 else:
@@ -260,7 +260,7 @@ class MirroredPartition:
             for header in headers:
                 hosted.append_mirrored(bytearray(records[position : position + header.size]), (header,), now_ms)
                 position += header.size
-        self.log.appended(hosted.log_end_offset, batch_of(headers[-1]))
+        self.log.appended(hosted.log_end_offset, Batch.of(headers[-1]))
 
     # ---- ends
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from ...protocol.records.batch import HEADER_BYTES, BatchHeader, read_header
+from ...protocol.records.batch import HEADER_BYTES, read_header
 from ...protocol.records.errors import BatchError
 from ...replication.mirror.partition import Batch
 from ...storage.files.failures import LogDirectoryFailure
@@ -18,11 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..partitions.hosted_partition import HostedPartition
-
-
-def batch_of(header: BatchHeader) -> Batch:
-    producer = (header.producer_id, header.producer_epoch, header.base_sequence)
-    return Batch(header.base_offset, header.next_offset, header.size, header.crc, producer)
 
 
 def batch_at(hosted: HostedPartition, offset: int) -> Batch | None:
@@ -44,7 +39,7 @@ def _batch_at(hosted: HostedPartition, offset: int, pread: Callable[..., bytes |
         return None
     try:
         found = log.read(offset, 1, pread=pread)
-        return batch_of(read_header(pread(found.fd, HEADER_BYTES, found.position))) if len(found) else None
+        return Batch.of(read_header(pread(found.fd, HEADER_BYTES, found.position))) if len(found) else None
     except (BatchError, LookupError, ValueError):
         return None
     except BlockingIOError:

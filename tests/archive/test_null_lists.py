@@ -12,6 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from odradek.archive import maintenance, store
+from odradek.archive.null_lists import NullKeepingProjection
+from pyiceberg.schema import Schema
+from pyiceberg.types import IntegerType, ListType, NestedField, StructType
 
 from tests.archive.harness.tables import KINDS, covered, dead_letter_rows, open_table, rows_of, source_of
 from tests.harness.examples import examples
@@ -78,3 +81,20 @@ def test_null_lists_of_a_part_of_an_array_are_kept(tmp_path: Path) -> None:
     table.write(rows.slice(1, 3), dead_letter_rows())
     table.commit(covered(4))
     assert found("iceberg", tmp_path) == [{"items": None}, {"items": []}, {"items": None}]
+
+
+def test_pyiceberg_alone_still_loses_null_lists() -> None:
+    """Fails with the first release of PyIceberg that keeps them: the range of versions then begins there, and our projection
+    goes (https://github.com/apache/iceberg-python/issues/3833).
+    """
+    schema = Schema(
+        NestedField(1, "items", ListType(2, StructType(NestedField(3, "x", IntegerType())), element_required=False))
+    )
+    kind = pa.list_(pa.struct([("x", pa.int32())]))
+    values = pa.array([[{"x": 1}], None, []], kind)
+    (field,) = schema.fields
+    kept = []
+    for projection in (NullKeepingProjection.__bases__[0], NullKeepingProjection):
+        items = projection(schema).list(field.field_type, values, values.values)
+        kept.append(items.to_pylist())
+    assert kept == [[[{"x": 1}], [], []], [[{"x": 1}], None, []]]

@@ -30,7 +30,7 @@ class Cluster:
     kept: list[Batch] = field(default_factory=list)
     follows: bool = False
     is_closed: bool = False
-    #: The state of its link: none, active, stopped or promoted.
+    #: The state of its link: none, active, paused, stopped or promoted.
     link: str = "none"
     is_up: bool = True
     machine: MirroredLog = field(default_factory=lambda: MirroredLog(0, None))
@@ -84,7 +84,7 @@ class Simulation:
 
     def step(self) -> None:
         steps = [self._produce, self._fetch, self._fetch, self._effect, self._effect, self._crash, self._lead_again]
-        steps += [self._unclean, self._start, self._restart_cluster]
+        steps += [self._unclean, self._start, self._restart_cluster, self._pause]
         self.rng.choice(steps)()
 
     def _produce(self) -> None:
@@ -167,6 +167,12 @@ class Simulation:
     def _restart_cluster(self) -> None:
         self.primary.is_up = not self.primary.is_up if self.rng.random() < 0.3 else True
 
+    def _pause(self) -> None:
+        """An operator pauses the link, or resumes it."""
+        changes = {"active": "paused", "paused": "active"}
+        if self.rng.random() < 0.3:
+            self.mirror.link = changes.get(self.mirror.link, self.mirror.link)
+
     # ---- commands
 
     def _start(self) -> None:
@@ -213,10 +219,22 @@ class Simulation:
                 if not primary.is_up:
                     return False
                 primary.is_closed = True
+            case Effect.COMPARE_LAST:
+                if not primary.is_up:
+                    return False
+                last = mirror.batches[-1] if mirror.batches else None
+                same = next((one for one in primary.batches if last and one.next_offset >= last.next_offset), last)
+                if same != last:
+                    # The command fails, and the operator has the link compare.
+                    self.command = None
+                    mirror.link = "active" if mirror.link == "paused" else mirror.link
+                    return False
             case Effect.AWAIT_EQUAL:
-                return primary.is_up and primary.end == mirror.end and mirror.machine.state is MirrorState.FOLLOWING
+                # A paused link reports no other state, and compares nothing.
+                is_equal = mirror.machine.state is MirrorState.FOLLOWING or mirror.link == "paused"
+                return primary.is_up and primary.end == mirror.end and is_equal
             case Effect.STOP:
-                if mirror.link == "active":
+                if mirror.link in ("active", "paused"):
                     mirror.link = "stopped"
                 if self.command is not None and self.command[0] == "fail-over":
                     self.is_forced = True

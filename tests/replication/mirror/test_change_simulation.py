@@ -53,6 +53,8 @@ def swapped(effects: Sequence[Effect], first: Effect, second: Effect) -> tuple[E
     [
         ("switch", without(SWITCH, Effect.CLOSE_SOURCE)),
         ("switch", without(SWITCH, Effect.AWAIT_EQUAL)),
+        ("switch", without(SWITCH, Effect.COMPARE_LAST)),
+        ("switch", SWITCH[: SWITCH.index(Effect.AWAIT_EQUAL) + 1] + SWITCH[SWITCH.index(Effect.COPY_GROUPS) :]),
         ("switch", swapped(SWITCH, Effect.CLOSE_SOURCE, Effect.OPEN_HERE)),
         ("switch", swapped(SWITCH, Effect.CLOSE_SOURCE, Effect.AWAIT_EQUAL)),
         ("reverse", without(REVERSE, Effect.CLOSE_FORMER)),

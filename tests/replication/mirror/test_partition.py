@@ -277,8 +277,15 @@ def test_diverged_partition_goes_on_when_cuts_are_allowed() -> None:
     assert log.state is MirrorState.SEARCHING and log.wanted_probe is not None
 
 
-@pytest.mark.parametrize(("producer", "state"), [((7, 0, 3), MirrorState.FOLLOWING), ((8, 0, 3), MirrorState.DIVERGED)])
-def test_compacted_batch_is_the_same_by_its_producer(producer: tuple[int, int, int], state: MirrorState) -> None:
-    log = MirroredLog(10, Batch(5, 10, 100, 1, (7, 0, 3)), is_compacted=True)
-    log.compared(Batch(5, 10, 60, 2, producer), 10)
-    assert log.state is state
+_SAME, _OTHER, _NONE = (7, 0, 3), (8, 0, 3), (-1, -1, -1)
+
+
+@pytest.mark.parametrize("cleaned", ["here", "there", "both", "neither"])
+@pytest.mark.parametrize(("here", "there"), [(_SAME, _SAME), (_SAME, _OTHER), (_NONE, _NONE), (_NONE, _SAME)])
+def test_batch_that_compaction_rewrote_is_the_same_by_its_producer(
+    cleaned: str, here: tuple[int, int, int], there: tuple[int, int, int]
+) -> None:
+    log = MirroredLog(10, Batch(5, 10, 100, 1, here, cleaned in ("here", "both")), is_compacted=True)
+    log.compared(Batch(5, 10, 60, 2, there, cleaned in ("there", "both")), 10)
+    is_same = here == there and cleaned != "neither"
+    assert log.state is (MirrorState.FOLLOWING if is_same else MirrorState.DIVERGED)

@@ -12,10 +12,12 @@ from unittest.mock import patch
 
 import odradek
 import pytest
-from odradek.admin import config_changes, mirrors, topic_changes
+from odradek.admin import config_changes, mirrors, record_deletion, topic_changes
+from odradek.admin.topic_changes import NewTopic
 from odradek.client.connection import PeerConnection
 from odradek.protocol.apis import APIS
 from odradek.protocol.records.batch import iter_headers
+from odradek.replication.mirror.link import LinkState
 from odradek.server.mirror.source import Source, SourceView
 
 from tests.server.harness.data_path import wait_until
@@ -85,6 +87,45 @@ def test_switch_to_a_mirror_that_has_diverged_is_refused_though_both_logs_have_o
     done = odradek_command("mirror", "switch", "dr", "--yes", "-b", pair.here.bootstrap_servers)
     assert done.returncode == 1 and "orders-0 is diverged" in done.stderr, done
     produce(pair.source, "orders", 1)  # the source is not closed
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+def test_switch_of_a_paused_link_is_refused_when_the_source_lost_records_and_wrote_others(
+    pair: Pair, tmp_path: Path, policy: str
+) -> None:
+    topic_changes.create_topics(pair.there, {"orders": NewTopic(2, 1, {"cleanup.policy": policy})})
+    produce(pair.source, "orders", 9, linger_ms=500)
+    restore = backed_up(pair.source, tmp_path / "backup")
+    pair.create_link(topics="orders")
+    produce(pair.source, "orders", 9, linger_ms=500)
+    pair.wait_equal("orders", 0)
+    pair.wait_equal("orders", 1)
+    mirrors.set_state(pair.admin, "dr", LinkState.PAUSED, dry_run=False)
+    pair.wait_for("orders", lambda one: one.state == "paused", 0)
+    pair.wait_for("orders", lambda one: one.state == "paused", 1)
+    restore()
+    produce(pair.source, "orders", 9, linger_ms=500)
+    done = odradek_command("mirror", "switch", "dr", "--yes", "-b", pair.here.bootstrap_servers)
+    assert done.returncode == 1 and "has other records at offset" in done.stderr, done
+    produce(pair.source, "orders", 1)  # the source is not closed
+    done = odradek_command("mirror", "resume", "dr", "-b", pair.here.bootstrap_servers)
+    assert done.returncode == 0, done
+    wait_until(lambda: "diverged" in {one.state for one in mirrors.read_progress(pair.admin, "dr").values()})
+
+
+@pytest.mark.usefixtures("processes")
+def test_switch_of_a_paused_link_with_all_of_the_source_succeeds(pair: Pair) -> None:
+    produce(pair.source, "orders", 9)
+    produce(pair.source, "emptied", 9)
+    pair.create_link(topics="orders|emptied")
+    pair.wait_for("orders", lambda one: one.offset == 9)
+    pair.wait_for("emptied", lambda one: one.offset == 9)
+    record_deletion.trim_topic(pair.there, "emptied", None, None, dry_run=False)
+    mirrors.set_state(pair.admin, "dr", LinkState.PAUSED, dry_run=False)
+    done = odradek_command("mirror", "switch", "dr", "--yes", "-b", pair.here.bootstrap_servers)
+    assert done.returncode == 0, done
+    produce(pair.here, "orders", 1)
 
 
 def test_source_that_ends_earlier_is_followed_where_the_link_cuts(pair: Pair, tmp_path: Path) -> None:
