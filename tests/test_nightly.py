@@ -55,7 +55,7 @@ def test_name_selects_all_tests_that_begin_with_it(test: str, expected: bool) ->
 def test_programs_of_a_page_run_if_a_block_or_the_code_changed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     test = "tests/docs/test_blocks.py::test_blocks_of_a_page_run_in_order[backup.md]"
     monkeypatch.setattr(programs, "FILE", tmp_path / "programs.tsv")
-    assert programs.page_of(test) == "backup.md" and not is_nightly(test)
+    assert programs.pages_of(test) == ["backup.md"] and not is_nightly(test)
     programs.FILE.write_text(f"backup.md\t{programs.digest('backup.md')}\n", encoding="utf-8")
     assert is_nightly(test)
     monkeypatch.setattr(programs, "_HARNESS", ("tests/docs/shells.py",))
@@ -100,13 +100,25 @@ def test_digests_are_of_pages_whose_tests_all_passed(tmp_path: Path) -> None:
     blocks_of = "tests/docs/test_blocks.py::test_blocks_of_a_page_run_in_order[{}.md]".format
     folder, bucket = [test for test, page in programs.PAGES_OF_TESTS.items() if page == "tiered-storage.md"]
     guide = next(test for test, page in programs.PAGES_OF_TESTS.items() if page == "spark.md")
-    kinds = {"passed": [blocks_of("backup"), guide, folder], "failed": [blocks_of("tables")], "skipped": [bucket]}
+    beside = next(test for test, page in programs.PAGES_OF_TESTS.items() if page == "testing*.md")
+    passed = [blocks_of("backup"), blocks_of("testing"), blocks_of("testing-faults"), guide, folder, f"{beside}[a]"]
+    kinds = {"passed": passed, "failed": [blocks_of("tables"), blocks_of("testing-faults")], "skipped": [bucket]}
     entries = [{"kind": "began", "options": []}]
     for kind, tests in kinds.items():
         entries += [{"kind": one, "test": test} for test in tests for one in ("started", kind)]
     entries.append({"kind": "started", "test": blocks_of("columns")})
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "1.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in entries))
-    assert programs.pages_that_passed(tmp_path) == {"backup.md", "spark.md"}
+    found = programs.pages_that_passed(tmp_path)
+    assert {"backup.md", "spark.md", "testing.md"} <= found
+    assert {
+        "columns.md",
+        "tables.md",
+        "testing-faults.md",
+        "testing-frameworks.md",
+        "tiered-storage.md",
+    } & found == set()
+    with (tmp_path / "tests" / "1.jsonl").open("a") as file:
+        file.write(json.dumps({"kind": "failed", "test": f"{beside}[b]"}) + "\n")
     (tmp_path / "2.jsonl").write_text(json.dumps({"kind": "passed", "test": blocks_of("columns")}) + "\n")
-    assert "columns.md" in programs.pages_that_passed(tmp_path)
+    assert programs.pages_that_passed(tmp_path) == {"backup.md", "columns.md", "spark.md"}

@@ -18,18 +18,22 @@ import sys
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
 from tests.docs.pages import ROOT, blocks, pages
 
 FILE = Path(__file__).with_name("programs.tsv")
-#: Pages by the test that runs their programs. The one of `tests/docs` has the name of the page in its parameter.
+#: Pages by the test that runs their programs, a pattern of their names. The test of `tests/docs/test_blocks.py` has the name
+#: of its page in its parameter.
 PAGES_OF_TESTS = {
     "compat_tests/cluster/test_migration_page.py::test_blocks_of_the_page_move_a_cluster_and_a_node_back": "migration.md",
     "compat_tests/tiers/test_page.py::test_blocks_of_the_page_store_segments_in_a_folder": "tiered-storage.md",
     "compat_tests/tiers/test_page.py::test_lines_of_the_page_store_segments_in_a_bucket": "tiered-storage.md",
     "spark_examples/tests/test_guide.py::test_blocks_of_the_guide_run_in_order": "spark.md",
+    "tests/docs/test_blocks_in_parallel.py::test_blocks_of_the_pages_on_testing_run_under_xdist": "testing*.md",
+    "tests/testing/test_frameworks.py::test_recipes_run": "testing-frameworks.md",
 }
 _TEST_OF_A_PAGE = re.compile(r"tests/docs/test_blocks\.py::test_blocks_of_a_page_run_in_order\[(.+)\]")
 #: The code that runs the blocks.
@@ -44,21 +48,28 @@ _PLUGIN = "testing/pytest_plugin.py"
 _EXTRA = re.compile(r"\[([a-z,-]+)\]")
 
 
-def page_of(test: str) -> str | None:
-    """Returns the name of the page whose programs a test runs, or None for another test."""
-    found = _TEST_OF_A_PAGE.fullmatch(test)
-    return found[1] if found else PAGES_OF_TESTS.get(test)
+def pages_of(test: str) -> list[str]:
+    """Returns the names of the pages whose programs a test runs, none for another test."""
+    if found := _TEST_OF_A_PAGE.fullmatch(test):
+        return [found[1]]
+    pattern = PAGES_OF_TESTS.get(test.partition("[")[0])
+    return sorted(page.name for page in _pages() if fnmatchcase(page.name, pattern)) if pattern else []
 
 
 def pages_with_programs() -> list[str]:
     """Returns the names of all pages with programs."""
-    named = re.findall(r"^(\S+)\t", FILE.read_text(encoding="utf-8"), re.MULTILINE) if FILE.exists() else []
-    return sorted({*named, *PAGES_OF_TESTS.values()})
+    of_tests = {page for test in PAGES_OF_TESTS for page in pages_of(test)}
+    return sorted({*written(), *of_tests})
+
+
+@cache
+def _pages() -> tuple[Path, ...]:
+    return tuple(page for page in pages() if "development" not in page.parts)
 
 
 def path_of(page: str) -> Path:
     """Returns the file of a page, whose name is that of its file."""
-    return next(found for found in pages() if found.name == page and "development" not in found.parts)
+    return next(found for found in _pages() if found.name == page)
 
 
 def digest(page: str) -> str:
@@ -174,20 +185,19 @@ def is_changed(page: str) -> bool:
 def pages_that_passed(journals: Path) -> set[str]:
     """Returns the pages all of whose tests ran and passed in a run, by its journals (tests/plugins/run_journal.py)."""
     outcomes: dict[str, set[str]] = defaultdict(set)
-    tests: dict[str, set[str]] = defaultdict(set)
+    passed: dict[str, set[str]] = defaultdict(set)
     for file in journals.rglob("*.jsonl"):
         for line in file.read_text(encoding="utf-8").splitlines():
             entry = json.loads(line)
-            page = page_of(entry.get("test", ""))
-            if page is not None:
+            for page in pages_of(entry.get("test", "")):
                 outcomes[page].add(entry["kind"])
-                tests[page] |= {entry["test"]} if entry["kind"] == "passed" else set()
+                passed[page] |= {entry["test"].partition("[")[0]} if entry["kind"] == "passed" else set()
     # A page may have several tests; one that did not run leaves the digest as it is.
-    wanted = {page: {test for test, of in PAGES_OF_TESTS.items() if of == page} for page in outcomes}
+    wanted = {page: {test for test in PAGES_OF_TESTS if page in pages_of(test)} for page in outcomes}
     return {
         page
         for page, seen in outcomes.items()
-        if "passed" in seen and seen <= {"started", "passed"} and wanted[page] <= tests[page]
+        if passed[page] and seen <= {"started", "passed"} and wanted[page] <= passed[page]
     }
 
 
