@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs import programs
+from tests.docs.pages import blocks
 from tests.plugins.without_nightly import NIGHTLY, is_nightly
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -53,7 +55,7 @@ def test_name_selects_all_tests_that_begin_with_it(test: str, expected: bool) ->
 def test_programs_of_a_page_run_if_a_block_or_the_code_changed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     test = "tests/docs/test_blocks.py::test_blocks_of_a_page_run_in_order[backup.md]"
     monkeypatch.setattr(programs, "FILE", tmp_path / "programs.tsv")
-    assert programs.page_of(test) == "backup.md" and not is_nightly(test)
+    assert programs.pages_of(test) == ["backup.md"] and not is_nightly(test)
     programs.FILE.write_text(f"backup.md\t{programs.digest('backup.md')}\n", encoding="utf-8")
     assert is_nightly(test)
     monkeypatch.setattr(programs, "_HARNESS", ("tests/docs/shells.py",))
@@ -66,7 +68,57 @@ def test_test_of_a_page_exists(test: str) -> None:
     assert name in functions(ROOT / path)
 
 
-def test_code_of_a_page_has_the_modules_of_its_commands_and_imports() -> None:
-    text = "odradek backup x\nodradek query y\nodradek start\nimport odradek\n"
+def test_code_of_a_page_has_the_modules_of_its_commands_and_of_the_names_that_it_imports() -> None:
+    text = (
+        "odradek backup x\nodradek query y\nodradek start\nimport odradek\nodradek.scan(folder)\n"
+        "from odradek.plugins import Action\ndef test_any(odradek_broker): ...\n"
+    )
     found = {str(path.relative_to(ROOT)) for path in programs._code(text)}
-    assert {"cli/backup/taking.py", "columns/scan.py", "cli/start_command.py", "testing/pytest_plugin.py"} < found
+    commands = {"cli/backup/command.py", "query/command.py", "cli/start_command.py"}
+    names = {"columns/scan.py", "server/access/authorization/authorizer.py", "testing/pytest_plugin.py"}
+    assert found == {*programs._HARNESS, *commands, *names}
+
+
+@pytest.mark.parametrize("page", programs.pages_with_programs())
+def test_each_name_that_a_page_imports_is_found(page: str) -> None:
+    path = programs.path_of(page)
+    text = "\n".join(block.text for block in blocks(path) if block.language == "python")
+    imported = programs._IMPORTED.findall(text)
+    assert [names for module, names in imported if not [*programs._modules_of_imported(module, names)]] == []
+
+
+def test_words_of_a_module_change_no_program(tmp_path: Path) -> None:
+    first, second, third = (tmp_path / name for name in ("first.py", "second.py", "third.py"))
+    first.write_text('"""One."""\n# Why.\ndef f():\n    """Two\n    lines."""\n    return """\nx"""\n')
+    second.write_text('"""Another."""\n\ndef f():\n    # Because.\n    return """\nx"""\n')
+    third.write_text('def f():\n    return """\ny"""\n')
+    assert programs._without_comments(first) == programs._without_comments(second)
+    assert programs._without_comments(first) != programs._without_comments(third)
+
+
+def test_digests_are_of_pages_whose_tests_all_passed(tmp_path: Path) -> None:
+    blocks_of = "tests/docs/test_blocks.py::test_blocks_of_a_page_run_in_order[{}.md]".format
+    folder, bucket = [test for test, page in programs.PAGES_OF_TESTS.items() if page == "tiered-storage.md"]
+    guide = next(test for test, page in programs.PAGES_OF_TESTS.items() if page == "spark.md")
+    beside = next(test for test, page in programs.PAGES_OF_TESTS.items() if page == "testing*.md")
+    passed = [blocks_of("backup"), blocks_of("testing"), blocks_of("testing-faults"), guide, folder, f"{beside}[a]"]
+    kinds = {"passed": passed, "failed": [blocks_of("tables"), blocks_of("testing-faults")], "skipped": [bucket]}
+    entries = [{"kind": "began", "options": []}]
+    for kind, tests in kinds.items():
+        entries += [{"kind": one, "test": test} for test in tests for one in ("started", kind)]
+    entries.append({"kind": "started", "test": blocks_of("columns")})
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "1.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+    found = programs.pages_that_passed(tmp_path)
+    assert {"backup.md", "spark.md", "testing.md"} <= found
+    assert {
+        "columns.md",
+        "tables.md",
+        "testing-faults.md",
+        "testing-frameworks.md",
+        "tiered-storage.md",
+    } & found == set()
+    with (tmp_path / "tests" / "1.jsonl").open("a") as file:
+        file.write(json.dumps({"kind": "failed", "test": f"{beside}[b]"}) + "\n")
+    (tmp_path / "2.jsonl").write_text(json.dumps({"kind": "passed", "test": blocks_of("columns")}) + "\n")
+    assert programs.pages_that_passed(tmp_path) == {"backup.md", "columns.md", "spark.md"}

@@ -31,6 +31,8 @@ _OPTIONS = (
     "-Dspark.executor.heartbeatInterval=60s"
 )
 _SILENT = "-Xlog:cds*=off"
+#: The classes of an archive are verified. Without one, the verification of Spark's takes a fifth of the start of a session.
+_UNVERIFIED = ("-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote")
 #: Without Hadoop's native library Spark's default manager of checkpoints starts 75 processes (readlink, chmod) for a small
 #: batch; this one starts 17. Spark 4.0 has it in another package.
 _VERSION = importlib.metadata.version("pyspark")
@@ -55,8 +57,8 @@ def _sharing() -> tuple[str, ...]:
     try:
         file = archive()
     except ToolsMissing:
-        return ()
-    return (f"-XX:SharedArchiveFile={file}", "-Xshare:auto", _SILENT) if file.exists() else ()
+        return _UNVERIFIED
+    return (f"-XX:SharedArchiveFile={file}", "-Xshare:auto", _SILENT) if file.exists() else _UNVERIFIED
 
 
 #: Drivers that are killed have Spark's own manager of checkpoints, as those of users do.

@@ -287,11 +287,11 @@ def is_nightly(test: str) -> bool:
 
 
 def _is_of_unchanged_page(test: str) -> bool:
-    """Whether a test runs the programs of a page that are, with their code, those that ran in the last `make nightly`."""
+    """Whether a test runs the programs of pages that are, with their code, those that passed (tests/docs/programs.tsv)."""
     from tests.docs import programs  # the root is on the path when tests are collected
 
-    page = programs.page_of(test)
-    return page is not None and not programs.is_changed(page)
+    pages = programs.pages_of(test)
+    return bool(pages) and not any(programs.is_changed(page) for page in pages)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
