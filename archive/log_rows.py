@@ -10,9 +10,11 @@ import pyarrow as pa
 from ..columns import SCHEMA, Plan
 from ..columns.cluster import Cluster
 from ..columns.divided_splits import sized
+from ..columns.errors import REMOVED, UnreadableOffsets
 from ..columns.scan import Scan
 from ..columns.split_reader import ReadOptions
 from .rows import RowMaker, TypedRows
+from .store import ArchiveError
 from .stored_tasks import StoredTask
 
 #: Columns of a scan that decide about a row, whatever columns of the table are wanted.
@@ -30,15 +32,23 @@ class LogRows:
         self._make_rows = make_rows
 
     def batches(self, plan: Plan, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The rows of a part of the plan. Columns that neither `columns` nor the rows need are null."""
+        """The rows of a part of the plan. Columns that neither `columns` nor the rows need are null.
+
+        Raises ArchiveError for records that were removed since the plan, and ScanError.
+        """
         maker = self._make_rows()
         needed = {*_ALWAYS, *columns}
         if isinstance(maker, TypedRows):  # a value that does not fit is no row
             needed.add("value")
-        for batch in Scan(plan, ReadOptions(tuple(name for name in SCHEMA.names if name in needed))):
-            whole = _completed(batch)
-            maker.prepare(whole)
-            yield maker.rows(whole).rows
+        try:
+            for batch in Scan(plan, ReadOptions(tuple(name for name in SCHEMA.names if name in needed))):
+                whole = _completed(batch)
+                maker.prepare(whole)
+                yield maker.rows(whole).rows
+        except UnreadableOffsets as error:
+            if error.unread.reason != REMOVED:
+                raise
+            raise ArchiveError(f"{error}; a newer commit of the table may have them: make the relation again") from None
 
     def tasks(self, plan: Plan, columns: Sequence[str], task_bytes: int) -> Sequence[StoredTask]:
         """The rows of a part of the plan as tasks, each of about so many bytes of the log. Raises ClusterError."""

@@ -7,9 +7,10 @@ table, and without those that do not fit, which are dead-letter records.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,6 +23,7 @@ from ..columns.cluster import Cluster
 from ..columns.cluster_plan import check_right_to_read, plan_topic
 from ..columns.dataset import pruned, used_columns
 from ..columns.dataset_scanner import DatasetScanner
+from ..columns.errors import ScanError
 from ..columns.request import READ_COMMITTED, Request
 from ..protocol.uuids import uuid_to_text
 from .column_types import Times, grown
@@ -37,6 +39,11 @@ from .store import ArchiveError
 from .stored_rows import IcebergRows, ParquetRows, StoredRows
 from .stored_tasks import chosen
 from .topic_archive import check_same_log
+
+#: The rows of a table, and its dead-letter records.
+_Rows: TypeAlias = tuple[StoredRows, StoredRows | None]
+#: Commits of the table, each with a loss of the log right after it, that come before one plan.
+_MOST_LOOKS = 10
 
 
 class Relation(ds.Dataset):  # type: ignore[misc]
@@ -201,21 +208,16 @@ def relation(
         raise ArchiveError("a relation needs the place of the table: warehouse, catalog or parquet")
     name = checked_name(table_name(topic) if table is None else table)
     if parquet is not None:
-        folder = Path(parquet) / name
-        stored: StoredRows = ParquetRows(folder)
-        dead_letters: StoredRows | None = ParquetRows(folder, dead_letters=True)
+        open_rows = partial(_parquet_rows, Path(parquet) / name)
     else:
         opened = catalog if isinstance(catalog, Catalog) else open_catalog(warehouse, catalog or {})
-        place = (*namespace_parts(namespace), name)
-        dead_place = (*place[:-1], dead_letter_name(name))
-        stored = IcebergRows(opened, place)
-        dead_letters = IcebergRows(opened, dead_place) if opened.table_exists(dead_place) else None
+        open_rows = partial(_iceberg_rows, opened, (*namespace_parts(namespace), name))
     named = ValueSchema(values) if isinstance(values, str) else values
-    keyed = stored.keyed
-    rules = None if keyed is None else KeyedRecords(keyed, topic)
-    make_rows = partial(row_maker, named, topic, keep_value=False, times=Times(times), rules=rules)
     with Cluster(properties) as cluster:
-        plan = _plan(cluster, topic, stored, isolation_level)
+        (stored, dead_letters), plan = _as_of_now(cluster, topic, open_rows, isolation_level)
+        keyed = stored.keyed
+        rules = None if keyed is None else KeyedRecords(keyed, topic)
+        make_rows = partial(row_maker, named, topic, keep_value=False, times=Times(times), rules=rules)
         records = _record_schema(cluster, plan, stored, make_rows(schema=stored.records), rules)
     log = LogRows(plan, partial(make_rows, schema=records))
     if keyed is None or rules is None:
@@ -224,6 +226,38 @@ def relation(
     changes = KeyedChanges(stored, keyed, log, topic)
     schema = grown(stored.schema, rules.stored_schema(records))
     return Relation(KeyedRows(stored, changes), dead_letters, changes, schema)
+
+
+def _parquet_rows(folder: Path) -> _Rows:
+    return ParquetRows(folder), ParquetRows(folder, dead_letters=True)
+
+
+def _iceberg_rows(catalog: Catalog, place: tuple[str, ...]) -> _Rows:
+    dead_place = (*place[:-1], dead_letter_name(place[-1]))
+    # Dead-letter records are committed first, so those of a later look are not too few.
+    stored = IcebergRows(catalog, place)
+    return stored, IcebergRows(catalog, dead_place) if catalog.table_exists(dead_place) else None
+
+
+def _as_of_now(
+    cluster: Cluster, topic: str, open_rows: Callable[[], _Rows], isolation_level: str
+) -> tuple[_Rows, Plan]:
+    """The rows of the newest commit, and the plan of what the log has behind it.
+
+    Between the two looks an archiver may commit, and the log may lose records that the table has now: then both are taken
+    again.
+    """
+    rows = open_rows()
+    for _ in range(_MOST_LOOKS):
+        try:
+            return rows, _plan(cluster, topic, rows[0], isolation_level)
+        except ScanError:
+            newer = open_rows()
+            covered = newer[0].covered
+            if covered is None or not covered.has_more_than(rows[0].covered):
+                raise
+            rows = newer
+    raise ArchiveError(f"the table of topic {topic} and its log change too often: make the relation again")
 
 
 def _plan(cluster: Cluster, topic: str, stored: StoredRows, isolation_level: str) -> Plan:

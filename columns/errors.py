@@ -6,6 +6,9 @@ from typing import NamedTuple
 
 from ..client.error_kinds import ErrorKind
 
+#: The reason for records that the log has had.
+REMOVED = "removed by retention or DeleteRecords since the scan was planned"
+
 
 class Unread(NamedTuple):
     """Offsets from `first_offset` up to, and without, `next_offset` whose records a scan does not have.

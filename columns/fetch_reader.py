@@ -17,6 +17,7 @@ from .batch_decoder import BatchDecoder
 from .batch_selection import Aborted, data_rows
 from .cluster import LEAST_FETCH_BYTES, PATIENCE_S, Cluster, connected
 from .cluster_errors import not_authorized
+from .errors import REMOVED
 from .layout import Numbers
 from .split import Split
 from .split_reader import Batches, ReadOptions, SplitReader
@@ -106,7 +107,7 @@ class FetchReader(SplitReader):
         if code is ErrorCode.OFFSET_OUT_OF_RANGE:
             start = cluster.log_start(self.split)
             if start > self.next_offset:
-                self._missing(start, "removed by retention or DeleteRecords since the scan was planned")
+                self._missing(start, REMOVED)
             else:
                 self._missing(self.split.next_offset, "the log ends before: it was truncated")
         elif code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:

@@ -17,14 +17,12 @@ from ..tiers.segment_metadata import RemoteLogSegmentMetadata, SegmentRange
 from ..tiers.store import DamagedRemoteObject, PartType, RemoteResourceNotFound, RemoteStorageError, RemoteStore
 from . import layout
 from .batch_selection import Bounds, data_rows
-from .errors import RemoteStoreUnavailable
+from .errors import REMOVED, RemoteStoreUnavailable
 from .layout import Numbers
 from .remote_segment import RemoteChunk, RemoteSegmentReader
 from .remote_store import open_store
 from .split import Split
 from .split_reader import Batches, ReadOptions, SplitReader
-
-_REMOVED = "removed by retention or DeleteRecords since the scan was planned"
 
 
 class RemoteReader(SplitReader):
@@ -113,7 +111,7 @@ class RemoteReader(SplitReader):
         start = self._log_start(self.split) if self._log_start is not None else 0
         name = self._named(object_name(segment_range.segment, PartType.LOG))
         if start > self.next_offset:
-            self._unreadable(min(start, end), name, -1, _REMOVED)
+            self._unreadable(min(start, end), name, -1, REMOVED)
         self._unreadable(end, name, -1, reason)
 
 

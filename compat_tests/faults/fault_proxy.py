@@ -82,7 +82,9 @@ class Strikes:
         self._lock = threading.Lock()
 
     def strike(self, fault: ProxyFault, effect: Callable[[], None] | None = None) -> ProxyFault:
-        """Applies the fault to the next requests of its API. Calls `effect` for each dropped request, and for `first`."""
+        """Applies the fault to the next requests of its API. Calls `effect` for each dropped request or response, and
+        for `first`.
+        """
         assert fault.kind in KINDS, fault.kind
         self._fault, self.effect = fault, effect
         return fault
@@ -196,7 +198,11 @@ class _Passage:
                     frame = _changed(frame, key, version, lambda body: set_addresses(body, self.proxy.routes))
                 if fault is None:
                     self.client.sendall(struct.pack(">i", len(frame)) + frame)
-                elif fault.kind == "drop_answer" or not self._respond(fault, key, version, frame):
+                elif fault.kind == "drop_answer":
+                    if self.proxy.strikes.effect is not None:
+                        self.proxy.strikes.effect()
+                    return
+                elif not self._respond(fault, key, version, frame):
                     return
                 self.proxy.strikes.note_response(key)
 

@@ -29,6 +29,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from session import spark_session
 
+from spark_examples.tests.connect_server import ConnectServer
 from spark_examples.tests.programs import ORDERS, run_here, run_program
 from spark_examples.tests.quick_jvm import QUICK_SPARK
 
@@ -80,6 +81,13 @@ def spark(warehouse: Path) -> Iterator[SparkSession]:
         session = spark_session("spark-examples-tests", warehouse)
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
+    """A server of Spark Connect."""
+    with ConnectServer(tmp_path_factory.mktemp("connect")) as started:
+        yield started
 
 
 @pytest.fixture

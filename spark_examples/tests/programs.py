@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -62,16 +62,20 @@ def run_here(program: str, *arguments: str) -> str:
 
 
 class Program:
-    """A program that runs until it is stopped or killed, with all its child processes."""
+    """A program that runs until it is stopped or killed, with all its child processes. `launcher`: in place of Python."""
 
-    def __init__(self, log: Path, program: str, *arguments: str) -> None:
+    def __init__(self, log: Path, program: str, *arguments: str, launcher: Sequence[str] = (sys.executable,)) -> None:
         self.log = log
         self.name = program
         with log.open("a") as out:
             self._process = subprocess.Popen(
-                command(program, *arguments), stdout=out, stderr=out, stdin=subprocess.DEVNULL, start_new_session=True,
-                env=os.environ | QUICK_JVM,
+                [*launcher, str(EXAMPLES / program), *arguments], stdout=out, stderr=out, stdin=subprocess.DEVNULL,
+                start_new_session=True, env=os.environ | QUICK_JVM,
             )  # fmt: skip
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     @property
     def is_running(self) -> bool:

@@ -8,10 +8,9 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from odradek.admin.connection import Connection
 from odradek.admin.group_offsets import committed
 from odradek.archive import IcebergSource, open_catalog
@@ -38,12 +37,6 @@ from spark_examples.tests.sink_rounds import lose_last_commit, messages
 
 #: Less than the topic's events, so that a query takes several batches.
 BATCH = 25_000
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
-    with ConnectServer(tmp_path_factory.mktemp("connect")) as started:
-        yield started
 
 
 def run(server: ConnectServer, program: str, *arguments: str) -> str:

@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 from odradek.archive import ArchiveError, ArchiveOptions, Archiver, open_catalog
 from odradek.archive.relation import Relation, relation
 from odradek.columns import INFER, ScanError, ValueSchema
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.table import Table
 
 from tests.archive.harness.broker import Harness, rows_of_table
 from tests.archive.harness.tables import KINDS, open_table
@@ -245,6 +247,46 @@ def test_a_log_that_lacks_records_behind_the_table_is_an_error(harness: Harness,
     harness.delete_records(topic, {0: 15})
     with pytest.raises(ScanError, match="offset 10 is gone"):
         related(harness, kind, tmp_path, topic)
+
+
+def test_log_that_loses_what_a_newer_commit_has_is_no_error(harness: Harness, tmp_path: Path) -> None:
+    """An archiver commits, and its records are deleted from the log, between the look at the table and that at the log."""
+    topic = "moved"
+    harness.create(topic)
+    harness.write(topic, [b"a"] * 10)
+    archived(harness, "iceberg", tmp_path, topic)
+    harness.write(topic, [b"b"] * 10)
+
+    class LateCatalog(SqlCatalog):
+        def load_table(self, identifier: str | tuple[str, ...]) -> Table:
+            loaded = super().load_table(identifier)
+            if not steps:
+                steps.append("archived")
+                archived(harness, "iceberg", tmp_path, topic)
+                harness.delete_records(topic, {0: 20})
+            return loaded
+
+    steps: list[str] = []
+    known = open_catalog(tmp_path, {})
+    made = relation(topic, client=harness.client, catalog=LateCatalog(known.name, **known.properties))
+    assert steps and made.offsets == {0: (20, 20)} and made.count_rows() == 20
+
+
+def test_records_that_are_deleted_before_they_are_read_are_an_error_that_says_what_to_do(
+    harness: Harness, kind: str, tmp_path: Path
+) -> None:
+    topic = f"deleted_{kind}"
+    harness.create(topic)
+    harness.write(topic, [b"a"] * 10)
+    archived(harness, kind, tmp_path, topic)
+    harness.write(topic, [b"b"] * 10)
+    made = related(harness, kind, tmp_path, topic)
+    archived(harness, kind, tmp_path, topic)
+    harness.delete_records(topic, {0: 15})
+    with pytest.raises(ArchiveError, match=r"offsets 10 to 14 cannot be read: .*: make the relation again") as raised:
+        made.to_table()
+    assert made.failure is raised.value
+    assert related(harness, kind, tmp_path, topic).count_rows() == 20
 
 
 def test_table_of_another_topic_is_refused(harness: Harness, kind: str, tmp_path: Path) -> None:

@@ -162,6 +162,7 @@ NIGHTLY = (
             "compat_tests/streams/test_kafka_streams.py::test_a_restart_counts_on_where_it_was_*",
             "spark_examples/tests/test_batch.py::test_a_program_prints_no_warning_of_spark",
             "spark_examples/tests/test_connect.py",
+            "spark_examples/tests/test_connect_relation.py",
             "spark_examples/tests/test_error_texts.py::*[silent]",
             "spark_examples/tests/test_error_texts.py::*[login]",
             "spark_examples/tests/test_error_texts.py::*[limit]",

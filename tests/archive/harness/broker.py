@@ -21,10 +21,10 @@ Row = tuple[int, int, int | None, int, bytes | None, bytes | None, tuple[tuple[s
 class Harness:
     """A broker, and clients of it."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, more: dict[str, str] | None = None) -> None:
         # The records are old: a broker that lives longer than the interval of retention would delete them.
         properties = {"log.message.timestamp.after.max.ms": str((1 << 63) - 1), "log.retention.ms": "-1"}
-        self.process = OdradekProcess(directory, properties)
+        self.process = OdradekProcess(directory, properties | (more or {}))
 
     @property
     def client(self) -> dict[str, str]:

@@ -1,0 +1,281 @@
+"""Rounds of kills placed at the steps of a batch's commit: `python -m spark_examples.tests.sink_step_rounds --rounds 40`.
+
+copy_once.py copies a topic in small batches, in a driver with two executors of Spark's `local-cluster`, with speculation and
+with retries of tasks. All of its requests pass a proxy. In each round a request of a task is delayed, so that Spark starts a
+speculative attempt; then a request that is a step of the batch is awaited. Before it, within it or after it, the driver with
+all its processes, an executor, the broker, or driver and broker are killed, and started again.
+
+At the end librdkafka, Java's consumer and Spark's connector, which read committed records, have each one once, in each
+partition in the order of the source. With --target apache the broker is Apache Kafka.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil
+import pyspark
+from odradek.admin.connection import Connection
+from odradek.admin.nodes import describe_cluster
+from odradek.protocol.messages.list_transactions import ListTransactionsRequest
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))  # the programs import each other by bare names
+
+from jars import connector_jars
+from session import spark_session
+
+from compat_tests.broker_process import BrokerProcess, free_port
+from compat_tests.faults.fault_proxy import FaultProxy, ProxyFault
+from compat_tests.java.tool import run_tool
+from spark_examples.tests.programs import Program
+from spark_examples.tests.sink_rounds import BATCH, PARTITIONS, SOURCE, TARGET, by_partition, fill
+
+#: Records are left to copy behind those of the batches that a round may take.
+_LEFT_BATCHES = 40
+_DEADLINE_S, _SPECULATIVE_S, _READ_S = 600, 1.5, 120
+_EXECUTOR = "CoarseGrainedExecutorBackend"
+_SETTINGS = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.multiplier": "1.2",
+    "spark.speculation.quantile": "0.5",
+    "spark.speculation.minTaskRuntime": "200ms",
+    "spark.task.maxFailures": "8",
+    "spark.deploy.maxExecutorRetries": "-1",
+    "spark.executor.memory": "512m",
+    "spark.driver.memory": "1g",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.ui.enabled": "false",
+}
+
+
+class Step(NamedTuple):
+    """A request of a batch. `naming`: bytes in it. `is_of_task`: a task sends it, others the driver."""
+
+    name: str
+    api: str
+    naming: bytes = b""
+    after: str = ""
+    is_of_task: bool = False
+
+
+STEPS = (
+    Step("a task takes its id", "InitProducerId", b".1.0", is_of_task=True),
+    Step("a task adds partitions", "AddPartitionsToTxn", b".1.0", is_of_task=True),
+    Step("a task writes", "Produce", TARGET.encode(), is_of_task=True),
+    Step("the driver takes the ledger", "InitProducerId", b".ledger"),
+    Step("the driver reads the ledger", "OffsetFetch"),
+    Step("the driver lists transactions", "ListTransactions"),
+    Step("the driver describes transactions", "DescribeTransactions"),
+    Step("the driver writes the ledger", "TxnOffsetCommit"),
+    Step("the driver decides", "EndTxn", b".ledger"),
+    Step("the driver ends a task's transaction", "EndTxn", b".1.0"),
+    Step("the driver notes the end", "EndTxn", b".ledger", after="EndTxn"),
+)
+#: Kinds of faults by the moment of the kill.
+MOMENTS = {"before": "drop", "within": "first", "after": "drop_answer"}
+
+
+class SteppedCopies:
+    """The query, its broker behind the proxy, and the kills."""
+
+    def __init__(self, broker: BrokerProcess, proxy: FaultProxy, folder: Path, seed: int) -> None:
+        self.broker, self._proxy, self._folder = broker, proxy, folder
+        self._rng = random.Random(seed)
+        self._program: Program | None = None
+        self.kills: Counter[str] = Counter()
+        self.moments: Counter[str] = Counter()
+        self.written = self.speculated = 0
+        self._is_killed = False
+        self._launcher = _launcher(folder)
+
+    def run(self, rounds: int) -> None:
+        self._fill(_LEFT_BATCHES)
+        places = [(step, moment) for step in STEPS for moment in MOMENTS]
+        self._rng.shuffle(places)
+        try:
+            self._start()
+            for number in range(rounds):
+                began = time.monotonic()
+                self._round(*places[number % len(places)])
+                print(f"round {number + 1}: {time.monotonic() - began:.0f} s", flush=True)
+            self._running.kill()
+            self._start("--available-now")
+            assert self._running.wait() == 0, self._running.last_words()
+        finally:
+            if self._program is not None:
+                self._program.kill()
+
+    @property
+    def _running(self) -> Program:
+        assert self._program is not None
+        return self._program
+
+    def _start(self, *words: str) -> None:
+        arguments = ("--source", SOURCE, "--target", TARGET, "--checkpoint", str(self._folder / "checkpoint"))
+        more = ("--bootstrap", self._proxy.address, "--batch", str(BATCH), "--every", "0 seconds", *words)
+        log = self._folder / "copy.log"
+        self._program = Program(log, "copy_once.py", *arguments, *more, launcher=self._launcher)
+
+    def _round(self, step: Step, moment: str) -> None:
+        self._fill(self._batches() + _LEFT_BATCHES)
+        self._proxy.clear()
+        delayed = self._proxy.strike(ProxyFault("delay", naming=TARGET.encode(), seconds=_SPECULATIVE_S))
+        self._wait(lambda: delayed.count == 1, "a task writes")
+        self.speculated += 1
+        kill = self._rng.choice(("executor", "broker") if step.is_of_task else ("driver", "driver", "broker", "both"))
+        self._proxy.clear()
+        self._is_killed = False
+        fault = ProxyFault(MOMENTS[moment], step.api, naming=step.naming, after=step.after)
+        self._proxy.strike(fault, lambda: self._kill(kill))
+        self._wait(lambda: fault.count == 1 and self._is_killed, f"{moment} {step.name}")
+        self.kills[kill] += 1
+        self.moments[f"{moment} {step.name}"] += 1
+        print(f"{kill}, {moment} {step.name}:", end=" ", flush=True)
+        if not self.broker.is_running:
+            self.broker.start()
+        if not self._running.is_running:
+            self._start()
+        before, self._is_killed = self._batches(), False
+        self._wait(lambda: self._batches() > before, "a batch after the kill")
+
+    def _kill(self, kill: str) -> None:
+        """Kills at once, in the thread of the proxy, which holds the request back meanwhile."""
+        if kill in ("broker", "both"):
+            self.broker.kill()
+        if kill in ("driver", "both"):
+            self._running.kill()
+        if kill == "executor":
+            executors = [one for one in psutil.Process(self._running.pid).children(recursive=True) if _is_executor(one)]
+            if executors:
+                self._rng.choice(executors).kill()
+        self._is_killed = True
+
+    def _wait(self, holds: Callable[[], bool], what: str) -> None:
+        """Waits until a condition holds. A driver that ends by itself, without its broker, starts again."""
+        give_up = time.monotonic() + _DEADLINE_S
+        while not holds():
+            assert time.monotonic() < give_up, f"not in {_DEADLINE_S} s: {what}\n{self._running.last_words()}"
+            if not self._running.is_running and self.broker.is_running and not self._is_killed:
+                self._start()
+            time.sleep(0.05)
+
+    def _fill(self, batches: int) -> None:
+        end = max(self.written, batches * BATCH)
+        fill(self.broker.bootstrap, SOURCE, PARTITIONS, end, self.written)
+        self.written = end
+
+    def _batches(self) -> int:
+        commits = self._folder / "checkpoint" / "commits"
+        return len([one for one in commits.glob("*") if one.name.isdigit()])
+
+    def further_attempts(self) -> int:
+        """The attempts of tasks after the first, by the transactional ids that the broker keeps."""
+        with Connection({"bootstrap.servers": self.broker.bootstrap}).admin() as admin:
+            request = ListTransactionsRequest(state_filters=[], producer_id_filters=[])
+            names = [
+                one.transactional_id
+                for node in describe_cluster(admin).running
+                for one in admin.ask(request, node).transaction_states
+            ]
+        return sum(name.rpartition(".")[2] not in ("0", "ledger") for name in names)
+
+    def check(self) -> dict[str, int]:
+        """The records by each reader. Raises AssertionError where one has others than the source, or another order."""
+        source = by_partition(self.broker.bootstrap, SOURCE)
+        assert sum(map(len, source.values())) == self.written
+        readers = {
+            "librdkafka": by_partition(self.broker.bootstrap, TARGET),
+            "Java": _by_java(self.broker.bootstrap),
+            "connector": _by_connector(self.broker.bootstrap),
+        }
+        for reader, found in readers.items():
+            for index in range(PARTITIONS):
+                assert sorted(found[index], key=int) == sorted(source[index], key=int), (
+                    f"{reader}: partition {index} has {len(found[index])} records of {len(source[index])}"
+                )
+                assert found[index] == source[index], f"{reader}: the order of partition {index} changed"
+        return {reader: sum(map(len, found.values())) for reader, found in readers.items()}
+
+
+def _is_executor(process: psutil.Process) -> bool:
+    try:
+        return any(_EXECUTOR in word for word in process.cmdline())
+    except psutil.Error:
+        return False
+
+
+def _launcher(folder: Path) -> list[str]:
+    """spark-submit of a home in a folder: workers write below the home."""
+    home = folder / "spark"
+    home.mkdir()
+    for one in Path(pyspark.__file__).parent.iterdir():
+        (home / one.name).symlink_to(one)
+    os.environ["SPARK_HOME"] = str(home)
+    settings = [word for key, value in _SETTINGS.items() for word in ("--conf", f"{key}={value}")]
+    jars = ",".join(map(str, connector_jars()))
+    return [str(home / "bin" / "spark-submit"), "--master", "local-cluster[2,2,512]", "--jars", jars, *settings]
+
+
+def _by_java(bootstrap: str) -> dict[int, list[bytes]]:
+    found: dict[int, list[bytes]] = {}
+    for partition in range(PARTITIONS):
+        done = run_tool(
+            "org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server", bootstrap, "--topic", TARGET,
+            "--partition", str(partition), "--offset", "earliest", "--isolation-level", "read_committed",
+            "--timeout-ms", "15000", timeout=_READ_S,
+        )  # fmt: skip
+        found[partition] = done.out.encode().split()
+    return found
+
+
+def _by_connector(bootstrap: str) -> dict[int, list[bytes]]:
+    spark = spark_session("sink-step-rounds")
+    try:
+        options = {"kafka.bootstrap.servers": bootstrap, "subscribe": TARGET, "kafka.isolation.level": "read_committed"}
+        rows = spark.read.format("kafka").options(**options).load().select("partition", "offset", "value").collect()
+    finally:
+        spark.stop()
+    rows.sort(key=lambda row: row.offset)
+    return {index: [bytes(row.value) for row in rows if row.partition == index] for index in range(PARTITIONS)}
+
+
+def main() -> None:
+    from compat_tests.odradek_process import OdradekProcess
+    from compat_tests.oracle import ApacheKafka
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--target", choices=("odradek", "apache"), default="odradek")
+    options = parser.parse_args()
+    os.environ["PYTHONPATH"] = str(Path(__file__).resolve().parents[2])  # where Spark finds `pyspark_odradek`
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    kind: type[BrokerProcess] = ApacheKafka if options.target == "apache" else OdradekProcess
+    with tempfile.TemporaryDirectory() as place, FaultProxy() as proxy:
+        folder = Path(place)
+        properties = {"advertised.listeners": f"PLAINTEXT://{proxy.address}"}
+        if kind is OdradekProcess:
+            properties["listeners"] = f"PLAINTEXT://127.0.0.1:{free_port()}"
+        with kind(folder / "broker", properties) as broker:
+            proxy.target = broker.bootstrap
+            copies = SteppedCopies(broker, proxy, folder, options.seed)
+            copies.run(options.rounds)
+            print(f"further attempts of tasks: {copies.further_attempts()}", flush=True)
+            counts = copies.check()
+    print(f"{options.rounds} rounds, {copies.written} records, each once: {counts}")
+    print(f"kills: {dict(copies.kills)}; {len(copies.moments)} places: {dict(copies.moments)}")
+
+
+if __name__ == "__main__":
+    main()
