@@ -17,7 +17,8 @@ from ..client.contexts import read_contexts
 from ..client.error_kinds import ErrorKind
 from ..client.librdkafka import check_names, librdkafka_settings
 from ..client.properties import REGISTRY_URL, REGISTRY_USER_INFO, REGISTRY_VARIABLE, pairs, read_client_properties
-from ..client.security_options import Security, login_of, security_of, ssl_context
+from ..client.security_options import Security, login_of, security_of
+from ..client.tls_files import ssl_context
 from ..client.user_errors import Misused, UserError
 
 if TYPE_CHECKING:

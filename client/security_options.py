@@ -1,4 +1,4 @@
-"""Security options of a client in one form, by the names of Java's clients and of librdkafka; their TLS contexts and logins.
+"""Security options of a client in one form, by the names of Java's clients and of librdkafka; their logins.
 
 Certificates are PEM, in a file or in the property itself. Java's own key stores are neither read by librdkafka nor by
 Python's ssl module, so an error gives the command that converts one.
@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING
 from .errors import InvalidOptions, NoToken
 
 if TYPE_CHECKING:
-    import ssl
-
     from .sasl import Login, SaslClient
 
 _JAAS_OPTION = re.compile(r"""([A-Za-z_.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""")
@@ -137,6 +135,9 @@ def _read_tls(properties: Mapping[str, str], security: Security) -> None:
     security.key_file = properties.get("ssl.key.location") or store
     security.certificate_pem = _first(properties, "ssl.certificate.pem", "ssl.keystore.certificate.chain")
     security.key_pem = _first(properties, "ssl.key.pem", "ssl.keystore.key")
+    # A file or a text with both: librdkafka looks for the key nowhere else than where it is named.
+    if not (security.key_file or security.key_pem):
+        security.key_file, security.key_pem = security.certificate_file, security.certificate_pem
     security.key_password = properties.get("ssl.key.password", "")
 
 
@@ -151,33 +152,6 @@ def _store(properties: Mapping[str, str], prefix: str, option: str) -> str:
         f"{prefix}.location={location} is not a PEM file: convert it (JKS first with `keytool -importkeystore "
         f"-deststoretype PKCS12`) by `openssl pkcs12 -in {location} {option} -out {pem}`, and set {prefix}.type=PEM"
     )
-
-
-def ssl_context(security: Security) -> ssl.SSLContext:
-    import ssl
-
-    try:
-        context = ssl.create_default_context(cafile=security.ca_file or None, cadata=security.ca_pem or None)
-        context.check_hostname = security.verifies_host
-        if security.certificate_file:
-            context.load_cert_chain(security.certificate_file, security.key_file or None, security.key_password or "")
-        elif security.certificate_pem:
-            _load_pem(context, security)
-    except (OSError, ssl.SSLError, ValueError) as error:
-        raise InvalidOptions(
-            f"the TLS files cannot be used: {error}; check ssl.truststore.*, ssl.keystore.* and passwords"
-        ) from None
-    return context
-
-
-def _load_pem(context: ssl.SSLContext, security: Security) -> None:
-    """Python's ssl module takes a client's key from files only: this one has mode 0600 and is deleted at once."""
-    import tempfile
-
-    with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
-        file.write(f"{security.key_pem}\n{security.certificate_pem}\n")
-        file.flush()
-        context.load_cert_chain(file.name, password=security.key_password or "")
 
 
 def login_of(security: Security) -> Login | None:
