@@ -11,15 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .errors import InvalidOptions, NoToken
+from .errors import InvalidOptions
+from .user_info import apart
 
 if TYPE_CHECKING:
-    from .sasl import Login, SaslClient
+    from .sasl import Login
 
 _JAAS_OPTION = re.compile(r"""([A-Za-z_.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""")
-#: Limits of a token endpoint's response.
-_MOST_TOKEN_BYTES = 1 << 20
-_TOKEN_S = 10.0
+#: Limit of the response of a token endpoint.
+TOKEN_S = 10.0
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", "OAUTHBEARER")
 #: Names that `security_of` reads; the others are the client's.
@@ -110,6 +110,11 @@ def _read_sasl(properties: Mapping[str, str], security: Security) -> None:
     security.client_secret = _first(properties, f"{credentials}.secret", "sasl.oauthbearer.client.secret")
     security.client_secret = security.client_secret or options.get("clientSecret", "")
     security.scope = properties.get("sasl.oauthbearer.scope") or options.get("scope", "")
+    if apart(security.token_endpoint).user_info:
+        raise InvalidOptions(
+            "sasl.oauthbearer.token.endpoint.url has a user and a password: give them as "
+            "sasl.oauthbearer.client.credentials.client.id and .secret"
+        )
     needs_password = security.mechanism == "PLAIN" or security.mechanism.startswith("SCRAM")
     if needs_password and not security.username:
         raise InvalidOptions(
@@ -154,8 +159,8 @@ def _store(properties: Mapping[str, str], prefix: str, option: str) -> str:
     )
 
 
-def login_of(security: Security) -> Login | None:
-    """The login of `odradek.client`; None where the protocol has none."""
+def login_of(security: Security, timeout_s: float = TOKEN_S) -> Login | None:
+    """The login of `odradek.client`; None where the protocol has none. `timeout_s`: of a token endpoint."""
     if not security.has_sasl:
         return None
     if security.mechanism == "GSSAPI":
@@ -163,61 +168,9 @@ def login_of(security: Security) -> Login | None:
 
         return KerberosLogin("", None, security.kerberos_service, "")
     if security.mechanism == "OAUTHBEARER":
-        return TokenLogin(security)
+        from .token_login import TokenLogin
+
+        return TokenLogin(security, timeout_s)
     from .sasl import PasswordLogin
 
     return PasswordLogin(security.mechanism, security.username, security.password)
-
-
-class TokenLogin:
-    """A login with a token of the token endpoint (OAUTHBEARER), see `odradek.client.sasl.Login`."""
-
-    mechanism = "OAUTHBEARER"
-    may_wait = True
-
-    def __init__(self, security: Security) -> None:
-        self.username = security.client_id
-        self._tokens = TokenProvider(security)
-
-    def client(self, host: str) -> SaslClient:
-        from .sasl import OAuthClient
-
-        return OAuthClient(self._token, {})
-
-    def _token(self) -> str:
-        from .sasl import AuthenticationFailed
-
-        try:
-            return self._tokens.token()
-        except NoToken as error:
-            raise AuthenticationFailed(str(error)) from None
-
-
-class TokenProvider:
-    """A token by the client credentials grant (RFC 6749, 4.4). A new one for each connection: a command is short."""
-
-    def __init__(self, security: Security) -> None:
-        self._security = security
-
-    def token(self) -> str:
-        # Only a login by tokens needs them, and every command would wait 20 ms for them.
-        import json
-        import urllib.parse
-        import urllib.request
-        from base64 import b64encode
-
-        from ..http_exchange import opened
-
-        security = self._security
-        form = {"grant_type": "client_credentials"} | ({"scope": security.scope} if security.scope else {})
-        basic = b64encode(f"{security.client_id}:{security.client_secret}".encode()).decode()
-        request = urllib.request.Request(
-            security.token_endpoint,
-            urllib.parse.urlencode(form).encode(),
-            {"Authorization": f"Basic {basic}", "Content-Type": "application/x-www-form-urlencoded"},
-        )
-        try:
-            with opened(request, _TOKEN_S, _TOKEN_S) as response:
-                return str(json.loads(response.read(_MOST_TOKEN_BYTES))["access_token"])
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
-            raise NoToken(f"{security.token_endpoint} returned no token: check the client id and secret") from None
