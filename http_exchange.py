@@ -1,22 +1,31 @@
 """An exchange of HTTP within a time: from the connect to the last byte, with redirects.
 
-The timeout of `urllib.request` is that of one read: a server that sends a byte now and then holds a client forever.
+The timeout of `urllib.request` is that of one read: a server that sends a byte now and then holds a client forever. Its
+redirects take the login along to any host: here it stays where it was meant for. Its errors are of two families: here every
+response that is none of HTTP is an OSError.
 """
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import io
 import socket
 import ssl
 import time
+import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import IO, TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
+    from http.client import HTTPMessage
+
     from _typeshed import WriteableBuffer
+
+#: Headers that are for one origin.
+_OF_ORIGIN = ("authorization", "cookie", "proxy-authorization")
 
 
 def opened(
@@ -28,11 +37,41 @@ def opened(
 ) -> http.client.HTTPResponse:
     """Sends a request as `urlopen` does. Returns the response, whose body ends by the time, too. `timeout_s`: of one read;
     `whole_s`: of everything. `handlers`: of proxies or redirections, in place of urllib's. `context`: of HTTPS; None for
-    that of the system. Raises what `urlopen` raises; TimeoutError is an OSError.
+    that of the system. Raises OSError, such as TimeoutError and NoHttp, and ValueError.
     """
     deadline = _Deadline(whole_s)
+    if not any(isinstance(one, urllib.request.HTTPRedirectHandler) for one in handlers):
+        handlers = (*handlers, _Redirects())
     opener = urllib.request.build_opener(_Http(deadline), _Https(deadline, context), *handlers)
-    return cast("http.client.HTTPResponse", opener.open(request, timeout=timeout_s))
+    try:
+        return cast("http.client.HTTPResponse", opener.open(request, timeout=timeout_s))
+    except http.client.InvalidURL:
+        # Its own words have a part of the URL, which may have a password.
+        raise NoHttp("the URL has no HOST or HOST:PORT") from None
+
+
+class NoHttp(OSError):
+    """What came is no response of HTTP, or the URL is none."""
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Follows to HTTP alone, and with the login to the same origin alone."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
+    ) -> urllib.request.Request | None:
+        made = super().redirect_request(req, fp, code, msg, headers, newurl)
+        if made is None or _origin_of(made) == _origin_of(req):
+            return made
+        if made.type not in ("http", "https"):
+            raise urllib.error.HTTPError(req.full_url, code, f"a redirect to {made.type}", headers, fp)
+        for name in [one for one in made.headers if one.lower() in _OF_ORIGIN]:
+            made.remove_header(name)
+        return made
+
+
+def _origin_of(request: urllib.request.Request) -> tuple[str, str]:
+    return request.type, request.host.lower()
 
 
 class _Deadline:
@@ -97,7 +136,27 @@ def _response_within(deadline: _Deadline) -> type[http.client.HTTPResponse]:
         ) -> None:
             super().__init__(cast("socket.socket", _LimitedSocket(sock, deadline)), debuglevel, method, url)
 
+        def begin(self) -> None:
+            with _readable():
+                super().begin()
+
+        def read(self, amt: int | None = None) -> bytes:
+            with _readable():
+                return super().read(amt)
+
     return Response
+
+
+@contextlib.contextmanager
+def _readable() -> Iterator[None]:
+    """Makes what is no response an OSError."""
+    try:
+        yield
+    except http.client.HTTPException as error:
+        if isinstance(error, OSError):
+            raise
+        words = "its body is cut" if isinstance(error, http.client.IncompleteRead) else "it is no response of HTTP"
+        raise NoHttp(words) from None
 
 
 class _LimitedSocket:

@@ -17,7 +17,8 @@ from ..client.contexts import read_contexts
 from ..client.error_kinds import ErrorKind
 from ..client.librdkafka import check_names, librdkafka_settings
 from ..client.properties import REGISTRY_URL, REGISTRY_USER_INFO, REGISTRY_VARIABLE, pairs, read_client_properties
-from ..client.security_options import Security, login_of, security_of, ssl_context
+from ..client.security_options import TOKEN_S, Security, login_of, security_of
+from ..client.tls_files import ssl_context
 from ..client.user_errors import Misused, UserError
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from ..client.blocking import BlockingConnection
     from ..client.cluster import Cluster
+    from ..client.sasl import Login
     from .session import Admin
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
@@ -70,6 +72,9 @@ class Connection:
     @property
     def client_id(self) -> str:
         return self.properties.get("client.id", "odradek-cli")
+
+    def _login(self, timeout_s: float) -> Login | None:
+        return login_of(self.security, min(TOKEN_S, timeout_s))
 
     @property
     def tls(self) -> ssl.SSLContext | None:
@@ -118,7 +123,7 @@ class Connection:
 
         self.reach()
         addresses = [Address(*one) for one in self.addresses]
-        login, tls = login_of(self.security), self.tls
+        login, tls = self._login(self.timeout_s), self.tls
         return Cluster(
             addresses,
             self.client_id,
@@ -132,7 +137,7 @@ class Connection:
         from ..client.blocking import BlockingConnection
 
         timeout_s = min(_CONNECT_TIMEOUT_S, self.timeout_s)
-        login = login_of(self.security)
+        login = self._login(timeout_s)
         return contextlib.closing(BlockingConnection(address, self.client_id, timeout_s, self.tls, login))
 
     def reach(self) -> None:
@@ -196,7 +201,7 @@ class Connection:
         """Raises OSError, such as LoginRejected. Without a login, a broker that hangs is for the client to explain."""
         tls = self.tls
         timeout_s = min(_CONNECT_TIMEOUT_S, self.timeout_s)
-        login = login_of(self.security)
+        login = self._login(timeout_s)
         if login is not None:
             from ..client.blocking import BlockingConnection
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+import urllib.request
 from typing import TYPE_CHECKING, Any
 
 from ..admin.group_lag import lags
@@ -19,6 +20,7 @@ from ..admin.topics import described_topics
 from ..client.error_kinds import ErrorKind
 from ..client.reasons import reason_of
 from ..client.user_errors import Misused, UserError
+from ..client.user_info import apart, basic_login
 from ..http_exchange import opened
 from ..protocol.log_places import LATEST
 
@@ -98,11 +100,13 @@ class Sampler:
         """
         if self._metrics is None:
             return []
+        plain = apart(self._metrics)
         try:
-            with opened(self._metrics, _METRICS_S, _METRICS_S) as response:
+            request = urllib.request.Request(plain.url, headers=basic_login(plain.user_info))
+            with opened(request, _METRICS_S, _METRICS_S) as response:
                 text = response.read(_MOST_METRICS_BYTES).decode(errors="replace")
         except (OSError, ValueError) as error:
-            raise UserError(f"no response from {self._metrics}: {reason_of(error)}", ErrorKind.UNREACHABLE) from None
+            raise UserError(f"no response from {plain.url}: {reason_of(error)}", ErrorKind.UNREACHABLE) from None
         now = request_times(text)
         found = []
         for name, (total_ms, count) in now.items():

@@ -3,14 +3,33 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from .errors import LoginRejected, NoResponse, NotKafka
+
+if TYPE_CHECKING:
+    import ssl
 
 #: The beginning of a TLS record with an alert: the answer of a port with TLS to bytes that are not.
 TLS_ALERT = b"\x15\x03"
 #: Reasons of OpenSSL for bytes that are not of TLS.
 _NO_TLS = ("WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
+_OWN_CERTIFICATE = "ssl.keystore.location, or ssl.certificate.location and ssl.key.location"
+#: Ends of the names of alerts. TLS 1.2 has no alert of its own for a missing certificate.
+_ALERTS = {
+    "_ALERT_CERTIFICATE_REQUIRED": f"it requires a certificate, and was sent none: set {_OWN_CERTIFICATE}",
+    "_ALERT_HANDSHAKE_FAILURE": (
+        "it may require a certificate, or other versions or suites of TLS: "
+        f"set {_OWN_CERTIFICATE}, or look into the log of the broker"
+    ),
+    "_ALERT_UNKNOWN_CA": "it does not trust the authority of the certificate that it was sent",
+    "_ALERT_CERTIFICATE_EXPIRED": "the certificate that it was sent has expired",
+    "_ALERT_CERTIFICATE_REVOKED": "the certificate that it was sent is revoked",
+    "_ALERT_BAD_CERTIFICATE": "it does not accept the certificate that it was sent",
+    "_ALERT_CERTIFICATE_UNKNOWN": "it does not accept the certificate that it was sent",
+    "_ALERT_UNSUPPORTED_CERTIFICATE": "it does not accept certificates of the kind that it was sent",
+    "_ALERT_PROTOCOL_VERSION": "it has no version of TLS that this side offers",
+}
 
 
 class Kind(Enum):
@@ -63,8 +82,15 @@ def tls_fault(error: BaseException) -> Fault | None:
     if isinstance(error, ssl.SSLCertVerificationError):
         return Fault(Kind.TLS, f"its certificate is not trusted: {error.verify_message}")
     if isinstance(error, ssl.SSLError):
-        return Fault(Kind.TLS, f"TLS failed: {error.reason or error}")
+        return Fault(Kind.TLS, _words_of(error))
     return None
+
+
+def _words_of(error: ssl.SSLError) -> str:
+    """The other side's alert in words, with the remedy; OpenSSL's name of it stays for who looks it up."""
+    reason = error.reason or str(error)
+    words = next((words for alert, words in _ALERTS.items() if reason.endswith(alert)), "")
+    return f"TLS failed: {words} ({reason})" if words else f"TLS failed: {reason}"
 
 
 def verdict_of(error: BaseException) -> Fault | None:

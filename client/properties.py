@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -11,7 +12,15 @@ from .user_errors import Misused
 V = TypeVar("V")
 
 #: Parts of names of which no value is shown.
-_SECRET = ("password", "secret", "jaas", "keystore.key", "token", "key.pem", "credential", "user.info", "account_key")
+_SECRET = (
+    "password", "passwd", "passphrase", "secret", "jaas", "keystore.key", "token", "key.pem", "credential", "user.info",
+    "account_key", "private.key", "private_key", "access.key", "access_key", "api.key", "api_key", "apikey",
+)  # fmt: skip
+#: Secrets within a value: a password of a URL, and parameters of a URL or of a text of options.
+_USER_INFO = re.compile(r"(?<=://)[^/?#\s]*@")
+_PARAMETER = re.compile(
+    r"((?:password|passwd|passphrase|secret|token|api_?key)[\w.]*\s*=\s*)(\"[^\"]*\"|'[^']*'|[^&;,\s]+)", re.I
+)
 HIDDEN = "(hidden)"
 
 #: Keys of a broker's configuration that name its store of remote segments, and the prefix of the store's own keys.
@@ -77,7 +86,14 @@ def is_secret(name: str) -> bool:
 
 def shown_properties(properties: Mapping[str, str]) -> dict[str, str]:
     """The properties with secrets replaced."""
-    return {name: HIDDEN if is_secret(name) else value for name, value in properties.items()}
+    return {name: shown_value(name, value) for name, value in properties.items()}
+
+
+def shown_value(name: str, value: str) -> str:
+    """The value of a property, without a secret: all of it by its name, or a part that has the form of one."""
+    if is_secret(name):
+        return HIDDEN
+    return _PARAMETER.sub(rf"\1{HIDDEN}", _USER_INFO.sub(f"{HIDDEN}@", value))
 
 
 def read_client_properties(path: Path) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Security options of a client in one form, by the names of Java's clients and of librdkafka; their TLS contexts and logins.
+"""Security options of a client in one form, by the names of Java's clients and of librdkafka; their logins.
 
 Certificates are PEM, in a file or in the property itself. Java's own key stores are neither read by librdkafka nor by
 Python's ssl module, so an error gives the command that converts one.
@@ -11,17 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .errors import InvalidOptions, NoToken
+from .errors import InvalidOptions
+from .user_info import apart
 
 if TYPE_CHECKING:
-    import ssl
-
-    from .sasl import Login, SaslClient
+    from .sasl import Login
 
 _JAAS_OPTION = re.compile(r"""([A-Za-z_.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""")
-#: Limits of a token endpoint's response.
-_MOST_TOKEN_BYTES = 1 << 20
-_TOKEN_S = 10.0
+#: Limit of the response of a token endpoint.
+TOKEN_S = 10.0
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", "OAUTHBEARER")
 #: Names that `security_of` reads; the others are the client's.
@@ -112,6 +110,11 @@ def _read_sasl(properties: Mapping[str, str], security: Security) -> None:
     security.client_secret = _first(properties, f"{credentials}.secret", "sasl.oauthbearer.client.secret")
     security.client_secret = security.client_secret or options.get("clientSecret", "")
     security.scope = properties.get("sasl.oauthbearer.scope") or options.get("scope", "")
+    if apart(security.token_endpoint).user_info:
+        raise InvalidOptions(
+            "sasl.oauthbearer.token.endpoint.url has a user and a password: give them as "
+            "sasl.oauthbearer.client.credentials.client.id and .secret"
+        )
     needs_password = security.mechanism == "PLAIN" or security.mechanism.startswith("SCRAM")
     if needs_password and not security.username:
         raise InvalidOptions(
@@ -137,6 +140,9 @@ def _read_tls(properties: Mapping[str, str], security: Security) -> None:
     security.key_file = properties.get("ssl.key.location") or store
     security.certificate_pem = _first(properties, "ssl.certificate.pem", "ssl.keystore.certificate.chain")
     security.key_pem = _first(properties, "ssl.key.pem", "ssl.keystore.key")
+    # A file or a text with both: librdkafka looks for the key nowhere else than where it is named.
+    if not (security.key_file or security.key_pem):
+        security.key_file, security.key_pem = security.certificate_file, security.certificate_pem
     security.key_password = properties.get("ssl.key.password", "")
 
 
@@ -153,35 +159,8 @@ def _store(properties: Mapping[str, str], prefix: str, option: str) -> str:
     )
 
 
-def ssl_context(security: Security) -> ssl.SSLContext:
-    import ssl
-
-    try:
-        context = ssl.create_default_context(cafile=security.ca_file or None, cadata=security.ca_pem or None)
-        context.check_hostname = security.verifies_host
-        if security.certificate_file:
-            context.load_cert_chain(security.certificate_file, security.key_file or None, security.key_password or "")
-        elif security.certificate_pem:
-            _load_pem(context, security)
-    except (OSError, ssl.SSLError, ValueError) as error:
-        raise InvalidOptions(
-            f"the TLS files cannot be used: {error}; check ssl.truststore.*, ssl.keystore.* and passwords"
-        ) from None
-    return context
-
-
-def _load_pem(context: ssl.SSLContext, security: Security) -> None:
-    """Python's ssl module takes a client's key from files only: this one has mode 0600 and is deleted at once."""
-    import tempfile
-
-    with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
-        file.write(f"{security.key_pem}\n{security.certificate_pem}\n")
-        file.flush()
-        context.load_cert_chain(file.name, password=security.key_password or "")
-
-
-def login_of(security: Security) -> Login | None:
-    """The login of `odradek.client`; None where the protocol has none."""
+def login_of(security: Security, timeout_s: float = TOKEN_S) -> Login | None:
+    """The login of `odradek.client`; None where the protocol has none. `timeout_s`: of a token endpoint."""
     if not security.has_sasl:
         return None
     if security.mechanism == "GSSAPI":
@@ -189,61 +168,9 @@ def login_of(security: Security) -> Login | None:
 
         return KerberosLogin("", None, security.kerberos_service, "")
     if security.mechanism == "OAUTHBEARER":
-        return TokenLogin(security)
+        from .token_login import TokenLogin
+
+        return TokenLogin(security, timeout_s)
     from .sasl import PasswordLogin
 
     return PasswordLogin(security.mechanism, security.username, security.password)
-
-
-class TokenLogin:
-    """A login with a token of the token endpoint (OAUTHBEARER), see `odradek.client.sasl.Login`."""
-
-    mechanism = "OAUTHBEARER"
-    may_wait = True
-
-    def __init__(self, security: Security) -> None:
-        self.username = security.client_id
-        self._tokens = TokenProvider(security)
-
-    def client(self, host: str) -> SaslClient:
-        from .sasl import OAuthClient
-
-        return OAuthClient(self._token, {})
-
-    def _token(self) -> str:
-        from .sasl import AuthenticationFailed
-
-        try:
-            return self._tokens.token()
-        except NoToken as error:
-            raise AuthenticationFailed(str(error)) from None
-
-
-class TokenProvider:
-    """A token by the client credentials grant (RFC 6749, 4.4). A new one for each connection: a command is short."""
-
-    def __init__(self, security: Security) -> None:
-        self._security = security
-
-    def token(self) -> str:
-        # Only a login by tokens needs them, and every command would wait 20 ms for them.
-        import json
-        import urllib.parse
-        import urllib.request
-        from base64 import b64encode
-
-        from ..http_exchange import opened
-
-        security = self._security
-        form = {"grant_type": "client_credentials"} | ({"scope": security.scope} if security.scope else {})
-        basic = b64encode(f"{security.client_id}:{security.client_secret}".encode()).decode()
-        request = urllib.request.Request(
-            security.token_endpoint,
-            urllib.parse.urlencode(form).encode(),
-            {"Authorization": f"Basic {basic}", "Content-Type": "application/x-www-form-urlencoded"},
-        )
-        try:
-            with opened(request, _TOKEN_S, _TOKEN_S) as response:
-                return str(json.loads(response.read(_MOST_TOKEN_BYTES))["access_token"])
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
-            raise NoToken(f"{security.token_endpoint} returned no token: check the client id and secret") from None

@@ -21,6 +21,7 @@ from ..cli.client.options import client_command, new_app
 from ..client.loopback import is_loopback
 from ..client.properties import REGISTRY_URL
 from ..client.user_errors import Misused, UserError
+from ..client.user_info import apart
 from .access import audit
 from .access.users import ADMIN, add_user, is_role
 from .cluster_options import of_cluster, one_of_cluster
@@ -216,7 +217,7 @@ def _share_arenas() -> None:
 def _urls(option: str, of: str, texts: list[str]) -> list[str]:
     for text in texts:
         if not text.startswith(("http://", "https://")):
-            raise Misused(f"{option} {text}: give the http:// address of {of}")
+            raise Misused(f"{option} {apart(text).url}: give the http:// address of {of}")
     return texts
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import http.client
 import json
 import struct
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from ..client.error_kinds import ErrorKind
 from ..client.message_text import shown
 from ..client.user_errors import Misused, UserError
+from ..client.user_info import apart, basic_login
 from ..http_exchange import opened
 
 if TYPE_CHECKING:
@@ -84,10 +84,10 @@ class SchemaRegistry:
     def __init__(self, url: str, user_info: str | None = None, timeout_s: float = _TIMEOUT_S) -> None:
         if not url.startswith(("http://", "https://")):
             raise Misused("--schema-registry needs an http:// or https:// URL")
-        self._url = url.rstrip("/")
+        plain = apart(url)
+        self._url, user_info = plain.url.rstrip("/"), user_info or plain.user_info
         self._headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
-        if user_info:
-            self._headers["Authorization"] = f"Basic {base64.b64encode(user_info.encode()).decode()}"
+        self._headers |= basic_login(user_info)
         #: The least recently used first.
         self._known: dict[int, Schema] = {}
         self._known_bytes = 0

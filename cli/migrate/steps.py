@@ -38,8 +38,8 @@ def look(connection: Connection) -> Step:
         raise
     except (UserError, RequestFailed) as error:
         known = error if isinstance(error, UserError) else from_library(error)
-        if known is not None and known.kind == ErrorKind.DENIED:
-            raise known from None  # a login or a right that is missing, which no wait gives
+        if known is not None and known.kind in (ErrorKind.DENIED, ErrorKind.MISUSED):
+            raise known from None  # a login or a right that is missing, or an option, which no wait gives
         # A controller or coordinator moves while a node changes.
         return Step(None, [f"the cluster does not respond: {str(error) or type(error).__name__}"])
     return Step(found, blockers(found))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...admin.connection import Connection
+from ...admin.errors import InvalidOptions
 from ...admin.positions import BEGINNING, Position
 from ...client.user_errors import Misused, UserError
 from ...client.wording import counted
@@ -53,6 +54,8 @@ def record(
     try:
         with Progress("records", None) as progress:
             written = write(_records(connection, selection, progress), file, Masking(mask or (), keys=mask_keys))
+    except InvalidOptions:
+        raise
     except ValueError as error:
         raise UserError(f"{error}; nothing is recorded") from None
     print(f"recorded: {counted(written, 'record')} in {file}")

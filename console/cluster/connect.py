@@ -12,6 +12,7 @@ from urllib.parse import quote
 from ...client.error_kinds import ErrorKind
 from ...client.reasons import reason_of
 from ...client.user_errors import UserError
+from ...client.user_info import apart, basic_login
 from ..texts import escaped
 from .exchanges import exchanged
 from .unreachable import Unreachable
@@ -51,7 +52,9 @@ class ConnectCluster:
     """Raises UserError where the workers do not respond."""
 
     def __init__(self, url: str) -> None:
-        self.url = url.rstrip("/")
+        plain = apart(url)
+        self.url = plain.url.rstrip("/")
+        self._headers = {"Accept": "application/json"} | basic_login(plain.user_info)
         self._unreachable = Unreachable()
 
     def connectors(self) -> list[Connector]:
@@ -74,7 +77,7 @@ class ConnectCluster:
             return self._response(method, path)
 
     def _response(self, method: str, path: str) -> object:
-        request = urllib.request.Request(f"{self.url}{path}", method=method, headers={"Accept": "application/json"})
+        request = urllib.request.Request(f"{self.url}{path}", method=method, headers=self._headers)
         try:
             data = exchanged(request, _TIMEOUT_S, _MOST_BYTES)
             return json.loads(data) if data.strip() else None

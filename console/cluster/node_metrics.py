@@ -16,6 +16,7 @@ from typing import NamedTuple
 from ...client.error_kinds import ErrorKind
 from ...client.reasons import reason_of
 from ...client.user_errors import UserError
+from ...client.user_info import apart, basic_login
 from .exchanges import exchanged
 from .unreachable import Unreachable
 
@@ -50,8 +51,11 @@ class NodeMetrics:
     """The nodes of one cluster. `addresses`: the URLs of their /metrics."""
 
     def __init__(self, addresses: Sequence[str]) -> None:
-        self.addresses = addresses
-        self._unreachable = {address: Unreachable() for address in addresses}
+        plain = [apart(address) for address in addresses]
+        #: Pages show them, without users and passwords.
+        self.addresses = [one.url for one in plain]
+        self._logins = {one.url: basic_login(one.user_info) for one in plain}
+        self._unreachable = {address: Unreachable() for address in self.addresses}
 
     def __bool__(self) -> bool:
         return bool(self.addresses)
@@ -73,16 +77,16 @@ class NodeMetrics:
     def _read(self, address: str, deadline: float) -> list[Sample] | str:
         try:
             with self._unreachable[address].noted():
-                return list(_parsed(_text(address, min(_NODE_S, deadline - time.monotonic()))))
+                return list(_parsed(_text(address, self._logins[address], min(_NODE_S, deadline - time.monotonic()))))
         except UserError as error:
             return str(error)
 
 
-def _text(address: str, seconds: float) -> str:
+def _text(address: str, login: dict[str, str], seconds: float) -> str:
     if seconds <= 0:
         raise UserError("the other nodes took all of the time")
     try:
-        return exchanged(urllib.request.Request(address), seconds, _MOST_BYTES).decode(errors="replace")
+        return exchanged(urllib.request.Request(address, headers=login), seconds, _MOST_BYTES).decode(errors="replace")
     except (OSError, ValueError, http.client.HTTPException) as error:
         raise UserError(f"no metrics from {address}: {reason_of(error)}", ErrorKind.UNREACHABLE) from None
 

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 from ...admin.connection import Connection
 from ...admin.positions import Position
+from ...client.error_kinds import ErrorKind
 from ...client.user_errors import UserError
 from ...records.reading import Reader
 from ...records.selection import Selection
 from ..whole_numbers import MOST_INT32, MOST_INT64, whole_number
 from .sending import Outgoing, send
-from .topic_names import check_topic_name
+from .topic_names import check_topic_name, is_topic_name
 
 if TYPE_CHECKING:
     from ...records.consumed import ConsumedRecord, ProducedHeaders
@@ -27,6 +28,7 @@ def redrive(connection: Connection, queue: str, partition: int, first: int, coun
     """Sends dead-letter records to the topics that they came from. Returns how many; the queue keeps its records.
 
     A record without contents is read at its origin. Raises UserError for one without an origin, or with a deleted one.
+    Errors name the header of an origin, and have nothing of its text: masks may hide it.
     """
     chosen = []
     for message in _read(connection, queue, partition, first, min(count, MOST_REDRIVEN)):
@@ -34,9 +36,9 @@ def redrive(connection: Connection, queue: str, partition: int, first: int, coun
         key, value = message.key(), message.value()
         if key is None and value is None:
             place = (topic, _number_of(message, "partition", MOST_INT32), _number_of(message, "offset", MOST_INT64))
-            found = _read(connection, *place, 1)
+            found = _read_origin(connection, message, *place)
             if not found or found[0].offset() != place[2]:
-                raise UserError(f"{topic}-{place[1]}, offset {place[2]} is gone, and {queue} has no copy of it")
+                raise UserError(f"{_place(message)}: its origin is gone, and {queue} has no copy of it")
             key, value = found[0].key(), found[0].value()
         headers: ProducedHeaders = [
             (name, content) for name, content in message.headers() or () if not name.startswith("__dlq.")
@@ -45,14 +47,29 @@ def redrive(connection: Connection, queue: str, partition: int, first: int, coun
     return len(send(connection, chosen)) if chosen else 0
 
 
+def _read_origin(connection: Connection, message: ConsumedRecord, topic: str, *place: int) -> list[ConsumedRecord]:
+    try:
+        return _read(connection, topic, *place, 1)
+    except UserError as error:
+        words = "does not exist" if error.kind == ErrorKind.NOT_FOUND else "cannot be read now"
+        raise UserError(f"{_place(message)}: its origin {words}; nothing was written", error.kind) from None
+
+
+def _place(message: ConsumedRecord) -> str:
+    return f"{message.topic()}-{message.partition()}, offset {message.offset()}"
+
+
 def _origin_of(message: ConsumedRecord, name: str) -> str:
     """Reads a header with a part of the record's origin. Raises UserError where it has none, or bytes that are no text."""
     for header, content in message.headers() or ():
         if header == f"{ORIGIN}{name}":
             try:
-                return (content or b"").decode()
+                text = (content or b"").decode()
             except UnicodeDecodeError:
                 raise _unusable(message, name, "cannot be read as text") from None
+            if name == "topic" and not is_topic_name(text):
+                raise _unusable(message, name, "has no name of a topic")
+            return text
     raise _unusable(message, name, "is missing")
 
 
@@ -60,13 +77,14 @@ def _number_of(message: ConsumedRecord, name: str, most: int) -> int:
     text = _origin_of(message, name)
     number = whole_number(text, 0, most)
     if number is None:
-        raise _unusable(message, name, f"has {text[:40]!r} in place of a number")
+        raise _unusable(message, name, "has no number")
     return number
 
 
 def _unusable(message: ConsumedRecord, name: str, words: str) -> UserError:
-    place = f"{message.topic()}-{message.partition()}, offset {message.offset()}"
-    return UserError(f"{place}: the header {ORIGIN}{name}, which names its origin, {words}; nothing was written")
+    return UserError(
+        f"{_place(message)}: the header {ORIGIN}{name}, which names its origin, {words}; nothing was written"
+    )
 
 
 def _read(connection: Connection, topic: str, partition: int, first: int, count: int) -> list[ConsumedRecord]:

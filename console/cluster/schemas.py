@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from ...client.error_kinds import ErrorKind
 from ...client.user_errors import UserError
+from ...client.user_info import apart
 from ...records.schema_registry import SchemaRegistry
 from .unreachable import Unreachable
 
@@ -53,7 +54,8 @@ class SchemaCatalog:
     """Raises UserError where the registry does not respond."""
 
     def __init__(self, url: str, user_info: str | None) -> None:
-        self.url = url
+        #: Pages show it, without a user and a password.
+        self.url, self.given_url = apart(url).url, url
         self._registry = SchemaRegistry(url, user_info, _TIMEOUT_S)
         self._subjects: tuple[float, list[str]] = (0.0, [])
         self._unreachable = Unreachable()

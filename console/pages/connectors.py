@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.requests import Request
 
 from ...client.error_kinds import ErrorKind
-from ...client.properties import HIDDEN, is_secret
+from ...client.properties import shown_value
 from ...client.user_errors import Misused, UserError
 from ..actions import Done, Fields, required
 from ..addresses import name_in, path_to
@@ -84,7 +84,7 @@ def connector(backend: Backend, request: Request) -> Page:
     if one is None:
         raise UserError(f"Kafka Connect has no connector {name}", ErrorKind.NOT_FOUND)
     tasks = [(task.id, Badge(task.state.lower(), _TONES.get(task.state, "plain")), task.worker) for task in one.tasks]
-    configs = [(key, HIDDEN if is_secret(key) else value) for key, value in sorted(cluster.config(name).items())]
+    configs = [(key, shown_value(key, value)) for key, value in sorted(cluster.config(name).items())]
     traces: list[Part] = [Code(f"Error of task {task.id}", task.trace) for task in one.tasks if task.trace]
     if one.trace:
         traces.insert(0, Code("Error of the connector", one.trace))

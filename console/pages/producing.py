@@ -119,7 +119,7 @@ def _encoded(backend: Backend, topic: str, text: bytes, kind: str) -> bytes:
         return text
     if kind not in _WRITTEN or backend.schemas is None:
         raise Misused(f"values cannot be written as {kind[:40]}")
-    encode = encoder(Coding(Format(kind), backend.schemas.url), backend.connection, f"{topic}-value")
+    encode = encoder(Coding(Format(kind), backend.schemas.given_url), backend.connection, f"{topic}-value")
     assert encode is not None  # a format with a schema has one
     return encode(text)
 

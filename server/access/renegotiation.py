@@ -15,16 +15,17 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from .alerts import HANDSHAKING, AlertingTls
+
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 _read = ssl.SSLObject.read
 
 
-class WatchedTls(ssl.SSLObject):
+class WatchedTls(AlertingTls):
     """The TLS of one connection. `on_renegotiation` is called once, from within a read."""
 
-    outgoing: ssl.MemoryBIO
     on_renegotiation: Callable[[], None] | None = None
 
     def read(self, len: int = 1024, buffer: ReadableBuffer | None = None) -> bytes:
@@ -51,5 +52,5 @@ class WatchingContext(ssl.SSLContext):
     def wrap_bio(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *args: Any, **named: Any) -> ssl.SSLObject:
         made = super().wrap_bio(incoming, outgoing, *args, **named)
         assert isinstance(made, WatchedTls)
-        made.outgoing = outgoing
+        made.outgoing, made.accepted = outgoing, HANDSHAKING.get()
         return made

@@ -16,7 +16,8 @@ from ...admin.nodes import describe_cluster
 from ...admin.places import Place
 from ...admin.session import Admin
 from ...client.cluster import Address, Cluster
-from ...client.security_options import login_of, security_of, ssl_context
+from ...client.security_options import login_of, security_of
+from ...client.tls_files import ssl_context
 from ...metadata.mirror_keys import FOLLOWED_CONFIGS, MIRROR_ORIGINS
 from ...protocol.messages.metadata import MetadataRequest, MetadataResponse
 from ...protocol.uuids import ZERO_UUID, uuid_to_text

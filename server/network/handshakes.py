@@ -13,6 +13,7 @@ import socket
 import ssl
 from collections import deque
 
+from ..access.alerts import HANDSHAKING
 from ..runtime.memory import LARGE_BYTES, release_after
 
 #: From the accept to the end of the handshake. A client on the other side of the earth needs a second.
@@ -73,6 +74,7 @@ class Handshakes:
                 await self._first_record(loop, accepted)
                 await self._my_turn(loop)
                 has_begun = True
+                HANDSHAKING.set(accepted)
                 await loop.connect_accepted_socket(
                     lambda: protocol,
                     accepted,

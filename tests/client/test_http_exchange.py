@@ -12,7 +12,8 @@ from collections.abc import Iterator
 import pytest
 from odradek.cli.processes.endpoint import health
 from odradek.client.errors import NoToken
-from odradek.client.security_options import TokenProvider, security_of
+from odradek.client.security_options import security_of
+from odradek.client.token_login import TokenProvider
 from odradek.client.user_errors import UserError
 from odradek.http_exchange import opened
 from odradek.records.schema_registry import SchemaRegistry
@@ -83,8 +84,7 @@ def test_schema_registry_that_drips_is_an_error(first: bytes) -> None:
             registry.schema(1)
 
 
-def test_token_endpoint_that_drips_gives_no_token(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("odradek.client.security_options._TOKEN_S", WHOLE_S)
+def test_token_endpoint_that_drips_gives_no_token() -> None:
     with server(HEAD, drips=True) as url:
         security = security_of(
             {
@@ -95,8 +95,8 @@ def test_token_endpoint_that_drips_gives_no_token(monkeypatch: pytest.MonkeyPatc
                 "sasl.oauthbearer.client.secret": "secret",
             }
         )
-        with pytest.raises(NoToken, match="returned no token"):
-            TokenProvider(security).token()
+        with pytest.raises(NoToken, match="gives no response: it did not come whole"):
+            TokenProvider(security, WHOLE_S).token()
 
 
 def test_issuer_that_drips_gives_no_keys() -> None:

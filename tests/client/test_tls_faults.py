@@ -73,7 +73,7 @@ def by_blocking_connection(address: Address, context: ssl.SSLContext) -> None:
         ("other host", "its certificate is not trusted: .*mismatch"),
         ("expired", "its certificate is not trusted: certificate has expired"),
         ("other authority", "its certificate is not trusted: "),
-        ("no certificate of the client", "TLS failed: .*CERTIFICATE_REQUIRED"),
+        ("no certificate of the client", "TLS failed: it requires a certificate, .*CERTIFICATE_REQUIRED"),
     ],
 )
 def test_reason_comes_at_once(kind: str, words: str, connect: Callable[[Address, ssl.SSLContext], None]) -> None:

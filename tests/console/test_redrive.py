@@ -36,17 +36,23 @@ def sent_back(broker: odradek.Broker, queue: str, value: bytes | None, headers: 
     [
         ([], "the header __dlq.errors.topic, which names its origin, is missing; nothing was written"),
         (origin(b"\xff"), "the header __dlq.errors.topic, which names its origin, cannot be read as text"),
-        (origin(b"", partition=b"0", offset=b"0"), "there is no topic ''"),
-        (origin(None, partition=b"0", offset=b"0"), "there is no topic ''"),
-        (origin(b"orders\0", partition=b"0", offset=b"0"), "there is no topic 'orders"),
+        (
+            origin(b"", partition=b"0", offset=b"0"),
+            "__dlq.errors.topic, which names its origin, has no name of a topic",
+        ),
+        (
+            origin(None, partition=b"0", offset=b"0"),
+            "__dlq.errors.topic, which names its origin, has no name of a topic",
+        ),
+        (origin(b"orders\0", partition=b"0", offset=b"0"), "has no name of a topic"),
         (origin(b"orders"), "the header __dlq.errors.partition, which names its origin, is missing"),
         (origin(b"orders", partition=b"0"), "the header __dlq.errors.offset, which names its origin, is missing"),
-        (origin(b"orders", partition=b"--5", offset=b"0"), "has '--5' in place of a number"),
-        (origin(b"orders", partition=b"-1", offset=b"0"), "has '-1' in place of a number"),
-        (origin(b"orders", partition=b"0", offset=b"1e9"), "has '1e9' in place of a number"),
-        (origin(b"orders", partition=b"0", offset=b"9" * 30), "in place of a number"),
-        (origin(b"orders", partition=b"7", offset=b"0"), "orders has no partition 7"),
-        (origin(b"orders", partition=b"0", offset=b"9"), "orders-0, offset 9 is gone"),
+        (origin(b"orders", partition=b"--5", offset=b"0"), "has no number"),
+        (origin(b"orders", partition=b"-1", offset=b"0"), "has no number"),
+        (origin(b"orders", partition=b"0", offset=b"1e9"), "has no number"),
+        (origin(b"orders", partition=b"0", offset=b"9" * 30), "has no number"),
+        (origin(b"orders", partition=b"7", offset=b"0"), "its origin does not exist; nothing was written"),
+        (origin(b"orders", partition=b"0", offset=b"9"), "its origin is gone"),
     ],
     ids=range(13),
 )
@@ -57,6 +63,18 @@ def test_record_without_an_origin_that_can_be_read_is_refused(
     with pytest.raises(UserError) as caught:
         sent_back(broker, f"queue-{request.node.callspec.id}", None, headers)
     assert words in str(caught.value) and len(broker.topic("orders").records()) == before
+
+
+@pytest.mark.parametrize("name", ["topic", "partition", "offset"])
+@pytest.mark.parametrize("form", ["{}", "a {}", "{}\n", "orders-{}"])
+def test_error_has_nothing_of_a_header(broker: odradek.Broker, name: str, form: str) -> None:
+    """Masks may hide the header from every user; `4111111111111111` is the name of a topic and a number, too."""
+    secret = "4111111111111111"
+    parts = {"topic": b"orders", "partition": b"0", "offset": b"0", name: form.format(secret).encode()}
+    queue = f"hidden-{name}-{abs(hash(form))}"
+    with pytest.raises(UserError) as caught:
+        sent_back(broker, queue, None, origin(parts.pop("topic"), **parts))
+    assert secret not in str(caught.value) and f"{queue}-0, offset 0: " in str(caught.value)
 
 
 def test_record_goes_back_with_its_own_contents_or_those_of_its_origin(broker: odradek.Broker) -> None:
