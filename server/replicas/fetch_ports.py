@@ -46,8 +46,10 @@ class FetchPauses(Protocol):
     def sent(self, now_ms: float) -> None:
         """Notes a fetch."""
 
-    def pause_ms(self, now_ms: float, *, is_urgent: bool) -> float:
-        """Returns the time until the next fetch, after a response. `is_urgent`: whether a partition must not wait."""
+    def pause_ms(self, now_ms: float, *, is_urgent: bool, took_ms: float) -> float:
+        """Returns the time until the next fetch, after a response. `is_urgent`: whether a partition must not wait for more
+        records. `took_ms`: from the response's arrival until it was written.
+        """
 
 
 class Followed(Protocol):

@@ -106,8 +106,9 @@ class ReplicaFetcher:
         #: A fetch is in flight, or its response is being applied.
         self.is_waiting = False
         self._applying = SlicedWork(self._apply_failed)
-        #: Whether the response had a partition whose next fetch must not wait.
+        #: Whether the response had a partition whose next fetch must not wait, and when it arrived, in the loop's time.
         self._is_urgent = False
+        self._arrived_ms = 0.0
         #: The next fetch, when it is planned, and for when in the loop's time.
         self._planned: asyncio.TimerHandle | None = None
         self._due = 0.0
@@ -272,7 +273,7 @@ class ReplicaFetcher:
         self._failures = 0
         asked = self._sent
         self._go_on_with_session(response)
-        self._is_urgent = False
+        self._is_urgent, self._arrived_ms = False, asyncio.get_running_loop().time() * 1000
         self.is_waiting = True
         self._applying.begin(self._apply(response, asked), self._applied)
 
@@ -310,7 +311,7 @@ class ReplicaFetcher:
         pause_ms = 0.0
         if self._pauses is not None:
             now_ms = asyncio.get_running_loop().time() * 1000
-            pause_ms = self._pauses.pause_ms(now_ms, is_urgent=is_urgent)
+            pause_ms = self._pauses.pause_ms(now_ms, is_urgent=is_urgent, took_ms=now_ms - self._arrived_ms)
         if pause_ms > 0:
             self._plan(pause_ms)
         else:

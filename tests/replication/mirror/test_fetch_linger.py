@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
-from odradek.replication.mirror.fetch_linger import FetchLinger
+from odradek.replication.mirror.fetch_linger import MOST_REST_MS, FetchLinger
 
 LINGER_MS = 20
 #: The source lets a Fetch wait for so long.
@@ -60,9 +60,16 @@ def test_first_record_after_silence_is_received_as_it_arrives(found: list[int]) 
 
 
 @given(st.integers(2, 200), st.integers(1, 7))
-def test_link_that_catches_up_never_pauses(records: int, most_records: int) -> None:
+def test_link_that_catches_up_never_lingers(records: int, most_records: int) -> None:
     sent, received = follow([0] * records, LINGER_MS, most_records)
     assert set(sent) == {0.0} and set(received) == {0.0}
+
+
+@given(st.floats(0, 5_000))
+def test_link_that_catches_up_rests_as_long_as_a_response_took_to_write(took_ms: float) -> None:
+    linger = FetchLinger(lambda: LINGER_MS)
+    linger.sent(0)
+    assert linger.pause_ms(took_ms, is_urgent=True, took_ms=took_ms) == min(took_ms, MOST_REST_MS)
 
 
 def test_steady_records_gather() -> None:

@@ -70,7 +70,7 @@ class Pauses:
     def sent(self, now_ms: float) -> None:
         self.sent_ms.append(now_ms)
 
-    def pause_ms(self, now_ms: float, *, is_urgent: bool) -> float:
+    def pause_ms(self, now_ms: float, *, is_urgent: bool, took_ms: float) -> float:
         self.urgent.append(is_urgent)
         return self._pause_ms
 
