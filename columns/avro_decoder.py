@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pyarrow as pa
 
-from ..records.avro_logical import AvroType, AvroValue
+from ..records.avro_defaults import marked_with_defaults
+from ..records.avro_logical import PREFIX, WHOLE, AvroType, AvroValue
 from ..records.avro_marked import named_types
 from ..records.avro_reader import AvroReader
 from ..records.schema_registry import RegistryFailure
@@ -14,6 +16,10 @@ from .avro_columns import AvroColumns, has_unions
 from .avro_rows import rows_of_avro
 from .decoder import Decoded
 from .errors import InvalidScan, SchemaRegistryUnavailable
+
+#: In an error of fastavro that shows marked schemas: what they have more than others.
+_OUR_MARKS = re.compile(rf"'logicalType': '{PREFIX}{WHOLE}', |(?:, )?'(?:odradek\.|__)\w+': (?:'[^']*'|\w+|{{}})")
+_SHOWN_CHARACTERS = 300
 
 
 class AvroDecoder:
@@ -29,6 +35,7 @@ class AvroDecoder:
         found = AvroColumns(named, self._has_unions).of(reader, "", ())
         self.type = found.type
         self._convert = found.convert
+        self._shown = marked_with_defaults(reader, named=self._has_unions)
         if not pa.types.is_struct(self.type) or not self.type.num_fields:
             raise InvalidScan("the Avro schema is not a record with fields")
 
@@ -50,11 +57,15 @@ class AvroDecoder:
         if writer is None:
             found = self._reader.read(rest, named=self._has_unions)
         else:
-            found = writer.read(rest, self._reader, named=self._has_unions)
+            found = writer.read(rest, self._shown, named=self._has_unions)
         return found if self._convert is None else self._convert(found)
 
 
 def _reason(error: Exception) -> str:
+    import fastavro
+
     if isinstance(error, EOFError):
         return "the record ends within a field"
+    if isinstance(error, fastavro.read.SchemaResolutionError):
+        return _OUR_MARKS.sub("", str(error)).replace(f"'{PREFIX}", "'")[:_SHOWN_CHARACTERS]
     return str(error).partition("\n")[0] or type(error).__name__

@@ -2,17 +2,20 @@
 
 ptars takes times as nanoseconds, which do not fit 64 bits, and other well-known types by their inner fields. So it gets the
 files of a message with other types in these places: a Timestamp and a Duration as their two numbers, JSON (`Struct`,
-`Value`, `ListValue`) and messages without a field as bytes.
+`Value`, `ListValue`) and messages without a field as bytes. Fields have their numbers for names where names are too much
+alike. Enums are their numbers, so that those of proto2, which have
+no others than the named ones, lose none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, TypeAlias
 
+from .errors import InvalidScan
 from .protobuf_normal_form import without_groups, written_again
-from .protobuf_well_known import DURATION, JSON_TYPES, TIMESTAMP, Descriptor
+from .protobuf_well_known import DURATION, JSON_TYPES, TIMESTAMP, Descriptor, has_like_names
 
 #: Messages of descriptor.proto, which has no types.
 Proto: TypeAlias = Any
@@ -20,13 +23,31 @@ _OUR_FILE, _OUR_PACKAGE = "odradek/times.proto", "odradek.times"
 
 
 class ProtobufFiles:
-    """The files of a message with other types for the fields that ptars is not to read."""
+    """The files of a message with other types for the fields that ptars is not to read. Raises InvalidScan for files with an
+    edition, at which ptars panics.
+    """
 
     def __init__(self, message: Descriptor) -> None:
         self._message = message
         self._protos: dict[str, Proto] = {}
-        self._has_groups = self._has_message_maps = False
+        self._has_groups = self._has_maps = False
         self._collect(message.file)
+        for one in self._own():
+            for inner in one.message_type:
+                _number_enums(inner)
+        self._numbered = self._in_pool(self._protos.values())
+
+    def _own(self) -> list[Proto]:
+        return [one for one in self._protos.values() if not one.name.startswith("google/protobuf/")]
+
+    def _in_pool(self, protos: Iterable[Proto]) -> Descriptor:
+        """The descriptor of the message in a pool of its own."""
+        from google.protobuf.descriptor_pool import DescriptorPool
+
+        pool = DescriptorPool()
+        for proto in protos:
+            pool.AddSerializedFile(proto.SerializeToString())
+        return pool.FindMessageTypeByName(self._message.full_name)
 
     def _collect(self, file: Descriptor) -> None:
         from google.protobuf.descriptor_pb2 import FileDescriptorProto
@@ -37,28 +58,27 @@ class ProtobufFiles:
             self._collect(one)
         proto = FileDescriptorProto()
         file.CopyToProto(proto)
+        if proto.syntax == "editions":
+            raise InvalidScan(f"{file.name} has an edition of Protobuf; columns need syntax = proto2 or proto3")
         self._protos[file.name] = proto
 
     def replaced(self) -> Descriptor:
         """The descriptor of the message with the other types."""
-        from google.protobuf.descriptor_pool import DescriptorPool
-
-        pool = DescriptorPool()
-        pool.AddSerializedFile(_times_file().SerializeToString())
-        for proto in self._protos.values():
-            if not proto.name.startswith("google/protobuf/"):
-                proto.dependency.append(_OUR_FILE)
-                for one in proto.message_type:
-                    self._replace_in(one, proto.syntax)
-            pool.AddSerializedFile(proto.SerializeToString())
-        return pool.FindMessageTypeByName(self._message.full_name)
+        for proto in self._own():
+            proto.dependency.append(_OUR_FILE)
+            for one in proto.message_type:
+                self._replace_in(one, proto.syntax)
+        return self._in_pool((_times_file(), *self._protos.values()))
 
     def _replace_in(self, proto: Proto, syntax: str) -> None:
         for one in proto.nested_type:
             self._replace_in(one, syntax)
+        if has_like_names(proto.field):
+            for field in proto.field:
+                field.name = f"f{field.number}"
+                field.ClearField("json_name")
         for field in proto.field:
-            is_message = field.type in (field.TYPE_MESSAGE, field.TYPE_GROUP)
-            self._has_message_maps |= is_message and proto.options.map_entry
+            self._has_maps |= proto.options.map_entry
             name = field.type_name.lstrip(".")
             if field.type == field.TYPE_GROUP:
                 field.type = field.TYPE_MESSAGE
@@ -87,7 +107,18 @@ class ProtobufFiles:
         from google.protobuf.message_factory import GetMessageClass
 
         change = without_groups if self._has_groups else written_again
-        return partial(change, GetMessageClass(self._message)), self._has_groups or self._has_message_maps
+        return partial(change, GetMessageClass(self._numbered)), self._has_groups or self._has_maps
+
+
+def _number_enums(proto: Proto) -> None:
+    """Replaces the enums of a message and its inner ones by their numbers."""
+    for one in proto.nested_type:
+        _number_enums(one)
+    for field in proto.field:
+        if field.type == field.TYPE_ENUM:
+            field.type = field.TYPE_INT32
+            field.ClearField("type_name")
+            field.ClearField("default_value")
 
 
 def _times_file() -> Proto:

@@ -79,7 +79,7 @@ def _avro_decoder(named: ValueSchema, topic: str) -> Decoder:
         return AvroDecoder(schema, lambda value: (None, value))
     registry = _registry(named)
     newest = registry.latest(named.subject or f"{topic}-value")
-    writers = KeptSchemas(registry, lambda schema: AvroReader(parsed_schema(schema)))
+    writers = KeptSchemas(registry, lambda schema: AvroReader(parsed_schema(schema), is_exact=True))
 
     def writer_of(value: bytes) -> tuple[AvroReader | None, bytes]:
         schema_id, rest = framed(value)

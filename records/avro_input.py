@@ -53,18 +53,18 @@ class AvroInput:
         if field["name"] in record:
             return self._of(field["type"], record[field["name"]], path)
         if "default" in field:
-            return self._default(field["type"], field["default"], path)
+            return self.default(field["type"], field["default"], path)
         is_optional = isinstance(field["type"], list) and "null" in field["type"]
         if not is_optional:
             raise ValueError(f"{path.lstrip('.')} is missing, and has no default")
         return None
 
-    def _default(self, schema: AvroType, value: AvroValue, path: str) -> AvroValue:
+    def default(self, schema: AvroType, value: AvroValue, path: str) -> AvroValue:
         """A value as schemas have it: bytes are the characters up to U+00FF, and unions have no names of types."""
         if isinstance(schema, list):
             return self._default_of_union(schema, value, path)
         if isinstance(schema, str) and schema in self._named:
-            return self._default(self._named[schema], value, path)
+            return self.default(self._named[schema], value, path)
         kind = schema if isinstance(schema, str) else schema["type"]
         if kind in ("bytes", "fixed"):
             check(isinstance(value, str), value, kind, path)
@@ -80,16 +80,16 @@ class AvroInput:
             return {one["name"]: self._of_field(one, {}, f"{path}.{one['name']}") for one in fields}
         if kind == "array":
             check(isinstance(value, list), value, kind, path)
-            return [self._default(schema["items"], one, f"{path}[]") for one in value]
+            return [self.default(schema["items"], one, f"{path}[]") for one in value]
         if kind == "map":
             check(isinstance(value, dict), value, kind, path)
-            return {name: self._default(schema["values"], one, f"{path}{{}}") for name, one in value.items()}
+            return {name: self.default(schema["values"], one, f"{path}{{}}") for name, one in value.items()}
         return self._of(kind if isinstance(kind, str) and kind in PLAIN else schema, value, path)
 
     def _default_of_union(self, schema: AvroType, value: AvroValue, path: str) -> AvroValue:
         for one in schema:
             try:
-                return (name_of(one), self._default(one, value, path)) if value is not None else None
+                return (name_of(one), self.default(one, value, path)) if value is not None else None
             except ValueError as error:
                 reason = error
         raise reason

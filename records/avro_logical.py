@@ -29,6 +29,8 @@ AvroValue: TypeAlias = "AvroMessage"
 PREFIX = "odradek-"
 #: In a marked schema: the field that a type is in; whether values become texts; whether they are a branch of a union.
 PATH, AS_TEXT, IN_UNION = "odradek.path", "odradek.text", "odradek.union"
+#: In a marked schema: the name in place of a logical type of integers that have none.
+WHOLE = "whole"
 TEMPORAL = {
     "date": (1, 86_400), "time-millis": (1000, 1), "time-micros": (1_000_000, 1),
     **{

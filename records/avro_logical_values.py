@@ -7,11 +7,24 @@ import uuid
 from collections.abc import Callable
 from decimal import Decimal
 
-from .avro_logical import AS_TEXT, IN_UNION, PATH, PREFIX, TEMPORAL, TYPES, AvroType, AvroValue, Logical, logical_type
+from .avro_logical import (
+    AS_TEXT,
+    IN_UNION,
+    PATH,
+    PREFIX,
+    TEMPORAL,
+    TYPES,
+    WHOLE,
+    AvroType,
+    AvroValue,
+    Logical,
+    logical_type,
+)
 from .avro_times import temporal, text_of
 
 #: Zeros in the text of a big-decimal.
 _MOST_SCALE = 10_000
+_FLOAT = struct.Struct("<f")
 
 _is_registered = False
 
@@ -26,7 +39,20 @@ def register() -> None:
     for logical, kinds in TYPES.items():
         for kind in kinds:
             fastavro.read.LOGICAL_READERS[f"{kind}-{PREFIX}{logical}"] = _reader(logical)
+    for kind in ("int", "long"):
+        fastavro.read.LOGICAL_READERS[f"{kind}-{PREFIX}{WHOLE}"] = _whole
     _is_registered = True
+
+
+def _whole(data: int, writer: AvroType, reader: AvroType = None) -> AvroValue:
+    """An integer, or the float that has exactly its value where the reader has floats."""
+    kind = reader.get("type") if isinstance(reader, dict) else reader
+    if kind not in ("float", "double"):
+        return data
+    made = float(data) if kind == "double" else _FLOAT.unpack(_FLOAT.pack(data))[0]
+    if int(made) != data:
+        raise ValueError(f"{writer[PATH]} is {data}, which a {kind} would round")
+    return made
 
 
 def _reader(logical: str) -> Callable[[AvroValue, AvroType, AvroType], AvroValue]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from .avro_logical import AS_TEXT, IN_UNION, PATH, PREFIX, AvroType, logical_type
+from .avro_logical import AS_TEXT, IN_UNION, PATH, PREFIX, WHOLE, AvroType, logical_type
 from .avro_logical_values import register
 
 
-def marked(schema: AvroType, *, as_text: bool = False) -> AvroType:
-    """A schema as fastavro has parsed it, for values as `avro_logical` has them, or for texts and numbers of JSON."""
+def marked(schema: AvroType, *, as_text: bool = False, is_exact: bool = False) -> AvroType:
+    """A schema as fastavro has parsed it, for values as `avro_logical` has them, or for texts and numbers of JSON.
+    `is_exact`: integers are marked, too, so that no other schema rounds them.
+    """
     register()
     named = named_types(schema)
-    walk = _Walk(as_text)
+    walk = _Walk(as_text, is_exact)
     definitions = {name: walk.of(one, name) for name, one in named.items()}
     made = walk.of(schema, "")
     if isinstance(made, dict):
@@ -26,13 +28,16 @@ def named_types(schema: AvroType) -> dict[str, AvroType]:
 
 
 class _Walk:
-    def __init__(self, as_text: bool) -> None:
+    def __init__(self, as_text: bool, is_exact: bool) -> None:
         self._as_text = as_text
+        self._is_exact = is_exact
 
     def of(self, schema: AvroType, path: str, in_union: bool = False) -> AvroType:
         if isinstance(schema, list):
             is_union = len([one for one in schema if one != "null"]) > 1
             return [self.of(one, path, is_union) for one in schema]
+        if self._is_exact and schema in ("int", "long"):
+            return {"type": schema, "logicalType": PREFIX + WHOLE, PATH: path or "the value"}
         if not isinstance(schema, dict):
             return schema
         made = {name: one for name, one in schema.items() if not name.startswith("__")}

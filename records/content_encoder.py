@@ -126,8 +126,11 @@ def _encode_protobuf(message: Descriptor) -> Encode:
 
     def write(text: bytes) -> bytes:
         try:
-            return bytes(json_format.Parse(text, kind()).SerializeToString())
+            made = json_format.Parse(text, kind())
         except json_format.ParseError as error:
             raise ValueError(str(error)) from None
+        if not made.IsInitialized():  # upb may crash where it is asked for their names
+            raise ValueError(f"a required field of {message.full_name} is missing")
+        return bytes(made.SerializePartialToString())
 
     return write

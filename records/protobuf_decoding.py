@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor, FileDescriptor
     from google.protobuf.descriptor_pb2 import FileDescriptorSet
     from google.protobuf.descriptor_pool import DescriptorPool
+    from google.protobuf.message import Message
 
     from .contents import Content
 
@@ -232,6 +233,34 @@ def _decoded(message: Descriptor, data: bytes) -> Content:
     made = message_factory.GetMessageClass(message)()
     try:
         made.ParseFromString(data)
+        _check_texts(made, "")
         return json_format.MessageToDict(made, preserving_proto_field_name=True, descriptor_pool=message.file.pool)
     except (DecodeError, json_format.SerializeToJsonError, TypeError) as error:  # TypeError: an Any of an unknown type
         raise ValueError(str(error)) from None
+    except SystemError:  # upb, for a map of proto2 whose texts are no UTF-8
+        raise ValueError("a text of a map is not UTF-8") from None
+
+
+def _check_texts(message: Message, path: str) -> None:
+    """Raises ValueError for a text of proto2 that is not UTF-8: protobuf has its bytes in place of it, and JSON of protobuf
+    the text of those that a field of bytes would have.
+    """
+    for field, value in message.ListFields():
+        name, kind = f"{path}{field.name}", field.message_type
+        values = list(value) if field.is_repeated else [value]
+        if kind is not None and kind.GetOptions().map_entry:
+            entry = kind.fields_by_name
+            if entry["key"].type == field.TYPE_STRING:
+                _check_utf8(values, name)
+            field, kind = entry["value"], entry["value"].message_type
+            values = [value[key] for key in values] if kind is not None or field.type == field.TYPE_STRING else []
+        if kind is not None:
+            for one in values:
+                _check_texts(one, f"{name}.")
+        elif field.type == field.TYPE_STRING:
+            _check_utf8(values, name)
+
+
+def _check_utf8(values: list[object], name: str) -> None:
+    if any(isinstance(one, bytes) for one in values):
+        raise ValueError(f"{name} is not UTF-8")
