@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ..client.message_text import shown
 from ..metadata.credentials import BY_CODE, BY_NAME, SALT_BITS, salt_text, salted_password
 from ..protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -18,7 +19,7 @@ from ..protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
     UserName,
 )
-from .errors import check
+from .errors import InvalidOptions, check
 from .session import Admin
 
 
@@ -46,8 +47,19 @@ def describe_users(admin: Admin, names: Sequence[str] | None = None) -> list[Scr
     return sorted(found)
 
 
+def check_name(name: str) -> None:
+    """Raises InvalidOptions for a name that no broker's SCRAM lets in: Apache Kafka's takes characters of ASCII alone, as
+    Odradek's does. A broker would keep the credential, and reject each login with it.
+    """
+    if not name.isascii() or "\0" in name:
+        raise InvalidOptions(
+            f"user {shown(name)} could not log in: a name in a SCRAM message has characters of ASCII alone; choose another"
+        )
+
+
 def set_user(admin: Admin, name: str, mechanism: str, password: str, iterations: int) -> None:
-    """Creates a credential, or replaces it. Raises ResponseError."""
+    """Creates a credential, or replaces it. Raises ResponseError, and InvalidOptions as `check_name`."""
+    check_name(name)
     known = BY_NAME[mechanism]
     salt = salt_text(secrets.randbits(SALT_BITS))
     salted = salted_password(known, password, salt, iterations)

@@ -141,7 +141,7 @@ class Renderer:
             return bool(user.may_change)
         path = here(request)
         return path == "/topics" or (
-            path.startswith("/topics/") and user.may_change_topic(request.path_params["topic"])
+            path.startswith("/topics/") and user.may_change_topic(request.path_params.get("topic", ""))
         )
 
     def _visible(self, request: Request, parts: Sequence[Part]) -> list[Part]:

@@ -37,6 +37,19 @@ def topics_of(database: duckdb.DuckDBPyConnection, sql: str) -> list[str]:
         raise Misused("the statement is nested too deeply") from None
 
 
+def select_of(sql: str) -> str:
+    """The SELECT of a statement that `topics_of` takes, without the semicolons around it and the comments behind them: so it
+    may stand within another one.
+    """
+    data = sql.encode()  # DuckDB counts bytes
+    tokens = [
+        (at, data[at : at + 1] == b";" and kind == duckdb.token_type.operator) for at, kind in duckdb.tokenize(sql)
+    ]
+    begin = next((at for at, is_end in tokens if not is_end), len(data))
+    end = next((at for at, is_end in tokens if is_end and at > begin), len(data))
+    return data[begin:end].decode()
+
+
 def _topics(tree: object, names: frozenset[str]) -> Iterator[str]:
     """The tables of a part of a statement that are not among `names`, those of WITH where the part is. Raises Misused."""
     if isinstance(tree, list):

@@ -55,6 +55,7 @@ def set_user(
     password = _password(password_file)
     if not password:
         raise Misused("the password is empty")
+    users.check_name(name)
     if not dry_run:
         with connection.admin() as admin:
             users.set_user(admin, name, mechanism.value, password, iterations)

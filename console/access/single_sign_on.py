@@ -45,6 +45,8 @@ _DEFAULTS = {
 }
 #: Signatures with a public key. The issuer may list others, as "none".
 _ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+#: Addresses of the metadata that browsers or this console are sent to.
+_ADDRESSES = ("authorization_endpoint", "token_endpoint", "jwks_uri", "userinfo_endpoint", "end_session_endpoint")
 _TIMEOUT_S = 10.0
 _LEEWAY_S = 60
 _MOST_NAME = 100
@@ -102,9 +104,15 @@ def read_settings(path: Path) -> OidcSettings:
 
 def _check_address(path: Path, name: str, address: str) -> None:
     """Codes and tokens go to it: over TLS, or within this machine."""
-    split = urllib.parse.urlsplit(address)
-    if address and not (split.scheme == "https" or (split.scheme == "http" and is_loopback(split.hostname or ""))):
+    if address and not _is_safe(address):
         raise Misused(f"{path}: {name} must be an https:// URL, not {address!r}")
+
+
+def _is_safe(address: str) -> bool:
+    if not address.isascii() or not address.isprintable():
+        return False
+    split = urllib.parse.urlsplit(address)
+    return split.scheme == "https" or (split.scheme == "http" and is_loopback(split.hostname or ""))
 
 
 class LoginRefused(Exception):
@@ -114,6 +122,8 @@ class LoginRefused(Exception):
 class SingleSignOn:
     def __init__(self, settings: OidcSettings) -> None:
         from authlib.integrations.starlette_client import OAuth
+
+        from .bounded_transport import BoundedTransport
 
         self.settings = settings
         self._client = OAuth().register(
@@ -126,7 +136,7 @@ class SingleSignOn:
                 "code_challenge_method": "S256",
                 "token_endpoint_auth_method": "client_secret_basic" if settings.client_secret else "none",
                 "timeout": _TIMEOUT_S,
-                "verify": _tls(settings.ca_file),
+                "transport": BoundedTransport(_tls(settings.ca_file)),
             },
         )
 
@@ -157,11 +167,11 @@ class SingleSignOn:
         claims = token.get("userinfo")
         if not claims:
             raise LoginRefused("The issuer rejected the login: the issuer sent no ID token")
-        name = str(claims.get(self.settings.name_claim) or claims.get("email") or claims["sub"])[:_MOST_NAME]
+        name = str(claims.get(self.settings.name_claim) or claims.get("email") or claims.get("sub", ""))[:_MOST_NAME]
         role = role_of(claims, self.settings)
         if role is None:
             raise LoginRefused(f"{name} has no role here: the claim {self.settings.role_claim} has none of its values.")
-        return User(name, role), {"issuer": self.settings.issuer, "subject": str(claims["sub"])}
+        return User(name, role), {"issuer": self.settings.issuer, "subject": str(claims.get("sub", ""))}
 
     async def leave(self, request: Request) -> Response | None:
         """Ends the session at the issuer, where it has an address for that."""
@@ -178,7 +188,11 @@ class SingleSignOn:
     async def _load_metadata(self) -> JsonObject:
         metadata: JsonObject = await self._client.load_server_metadata()
         if str(metadata.get("issuer", "")).rstrip("/") != self.settings.issuer:
-            raise ValueError(f"its metadata names the issuer {metadata.get('issuer')!r}")
+            raise ValueError(f"its metadata names the issuer {str(metadata.get('issuer'))[:_MOST_NAME]!r}")
+        for name in _ADDRESSES:
+            address = metadata.get(name)
+            if address is not None and not (isinstance(address, str) and _is_safe(address)):
+                raise ValueError(f"its metadata has no https:// URL as {name}")
         listed = metadata.get("id_token_signing_alg_values_supported") or ["RS256"]
         if not isinstance(listed, list):
             raise ValueError("its metadata has no list of signing algorithms")
@@ -215,8 +229,19 @@ def _failures() -> tuple[type[Exception], ...]:
     from joserfc.errors import JoseError
 
     # RuntimeError: an address that the issuer's metadata lacks. ValueError: a response that is no JSON, or no key.
-    return AuthlibBaseError, JoseError, httpx2.HTTPError, RuntimeError, ValueError, KeyError, TypeError
+    return (
+        AuthlibBaseError,
+        JoseError,
+        httpx2.HTTPError,
+        RuntimeError,
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+    )
 
 
 def _words(error: Exception) -> str:
-    return (str(error) or type(error).__name__)[:200]
+    if isinstance(error, LookupError | TypeError | AttributeError | RecursionError):
+        return "a response is none of OpenID Connect"  # their own words are about Python
+    return (str(error).partition("\n")[0] or type(error).__name__)[:200]

@@ -22,7 +22,7 @@ from ..arrow_reader import arrow_reader
 from ..explained_errors import explained, words_of
 from ..locked_database import lock, locked_database
 from ..sources import OpenSources
-from ..statement import CATALOG, SCHEMA, topics_of
+from ..statement import CATALOG, SCHEMA, select_of, topics_of
 from .jobs import MOST_FRAME_BYTES, Job, Rows, Topics
 
 TABLES = pa.schema(
@@ -87,7 +87,7 @@ def _result(database: duckdb.DuckDBPyConnection, task: Rows) -> tuple[pa.Schema,
         return result.schema, iter(result)
     if not task.only_schema and len(values or ()) != count:
         raise Misused(f"the statement takes {counted(count, 'parameter')}, not {len(values or ())}")
-    statement = task.sql.strip().rstrip(";")
+    statement = select_of(task.sql)
     given: list[object] = values or [None] * count
     names = _names(database, statement, given) if task.only_schema else []
     if task.only_schema:

@@ -8,9 +8,11 @@ import duckdb
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from odradek.client.user_errors import Misused
 from odradek.query.locked_database import lock, locked_database
-from odradek.query.statement import topics_of
+from odradek.query.statement import select_of, topics_of
 
 
 @pytest.fixture
@@ -127,3 +129,29 @@ def test_topics_whose_names_differ_in_case_are_not_one_table(database: duckdb.Du
     dataset = ds.dataset(pa.table({"n": [1]}))
     with pytest.raises(Misused, match="one name for the topics Orders and orders"):
         lock(database, {"Orders": dataset, "orders": dataset})
+
+
+_SELECTS = (
+    "select ?, 1 as a",
+    "select ';--', \"key\", ? from orders",
+    "select $$;$$ as a, ? -- ; a\n, 2 as b",
+    "from orders where 'ü;' <> ?",
+)
+_BLANKS = ("", " ", "\n", "-- a; b\n", "/* ; /* ' */ */", ";", " ; ")
+
+
+@given(
+    select=st.sampled_from(_SELECTS),
+    before=st.lists(st.sampled_from(_BLANKS), max_size=3).map("".join),
+    after=st.lists(st.sampled_from(_BLANKS), max_size=4).map("".join),
+    last=st.sampled_from(("", "--", "-- ü; a", "/* a */")),
+)
+def test_semicolons_and_comments_around_a_select_leave_it_as_it_is(
+    select: str, before: str, after: str, last: str
+) -> None:
+    with locked_database(256 << 20) as database:
+        database.execute("create table orders as select 1 as key")
+        sql = f"{before}{select};{after}{last}"
+        assert topics_of(database, sql) == (["orders"] if "orders" in select else [])
+        within = f"select * from (\n{select_of(sql)}\n) limit 1"
+        assert database.execute(within, ["v"]).fetchall() == database.execute(select, ["v"]).fetchall()

@@ -91,6 +91,9 @@ def test_parameters_of_a_statement_are_bound(server: QueryServer) -> None:
         for low, count in ((0, 150), (100, 50), (149, 1)):
             cursor.execute('select count(*) from orders where "offset" >= ? and key like ?', (low, "k%"))
             assert cursor.fetchall() == [(count,)]
+        for end in (";", "; --", ";; /* ; */", "\n;-- ü;\n"):
+            cursor.execute(f'select count(*) from orders where "offset" >= ?{end}', (100,))
+            assert cursor.fetchall() == [(50,)]
 
 
 def test_statement_sees_what_was_written_before_its_rows_are_read(broker: odradek.Broker, server: QueryServer) -> None:
