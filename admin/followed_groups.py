@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ..client.errors import RequestFailed
 from .group_offsets import Committed, committed
 from .groups import list_groups
+from .pipeline_progress import ARCHIVE_GROUPS
 
 if TYPE_CHECKING:
     from ..replication.mirror.link import Link
@@ -22,7 +23,8 @@ def followed_offsets(source: Admin, link: Link, unreadable: dict[str, str]) -> d
     """The offsets of followed topics that followed groups have committed, by names here.
 
     `unreadable` gets the groups that cannot be read, with the reasons. Share groups have no committed offsets. Groups of
-    links are not followed: their progress is that of another cluster's mirrors.
+    links are not followed: their progress is that of another cluster's mirrors. Nor are those of archives: a table has the
+    records of one cluster, and the archive of a mirrored topic commits to the same name here.
     """
     found: dict[str, dict[Place, Committed]] = {}
     if link.groups is None:
@@ -31,6 +33,8 @@ def followed_offsets(source: Admin, link: Link, unreadable: dict[str, str]) -> d
         if not link.follows_group(group.group_id) or group.kind == "share":
             continue
         name = link.name_here(group.group_id)
+        if name.removeprefix(link.prefix).startswith(ARCHIVE_GROUPS):
+            continue
         try:
             offsets = committed(source, group.group_id)
         except RequestFailed as error:

@@ -6,9 +6,10 @@ workers, the broker, in seconds for a million records, without the start of the 
 differ by a tenth.
 
 - `decoder`: the bytes of segments in memory to Arrow, with and without the CRC, for each codec; on one core.
-- `engines`: Spark's connector, `pyspark_odradek.read`, `format("odradek")`, Parquet and tables of `odradek archive` in
-  Spark, scans into DuckDB and Polars: `--rounds` times each in turn, then the medians. `--rows PATTERN` measures only rows
-  whose names it matches, `--topics TEXT` only topics with the text.
+- `engines`: Spark's connector, `pyspark_odradek.read`, `format("odradek")`, Parquet, and tables of `odradek archive` in
+  Spark, scans into DuckDB and Polars, and relations, also of keyed tables, whose tables have nine tenths of the records:
+  `--rounds` times each in turn, then the medians. `--rows PATTERN` measures only rows whose names it matches, and
+  `--topics TEXT` only topics with the text.
 - `count`: `count()` of a topic of a hundred million records, by batch headers. It writes 3 GB.
 """
 
@@ -35,6 +36,7 @@ from typing import Any
 import numpy as np
 import psutil
 from confluent_kafka import Producer
+from odradek.archive.relation import relation
 from odradek.columns import Scan, ScanDataset, Split, ValueSchema, kernel, layout, scan
 from odradek.columns.batch_decoder import BatchDecoder
 from odradek.columns.batch_selection import Bounds
@@ -55,6 +57,15 @@ _DECODED_BYTES = 64 << 20
 _ROUNDS = 3
 _SAMPLE_S = 0.5
 _COUNTED = 100_000_000
+#: The tables of a topic by their namespaces: all records as they are, and with JSON as columns; nine tenths of them, which a
+#: relation completes from the log, and the rows of their keys.
+_TABLES = {
+    "raw": (),
+    "typed": ("--value-format", "json", "--value-schema", "infer"),
+    "most": (),
+    "keyed": ("--key", "key"),
+}
+_MOST = 0.9
 #: Small, so that most records are in closed segments, as those of a large topic are.
 _SEGMENT_BYTES = 64 << 20
 
@@ -150,29 +161,33 @@ class TreeCpu:
         self._thread.join()
 
 
-def write(bootstrap: str, topic: str, size: int, count: int, codec: str) -> None:
+def write(bootstrap: str, topic: str, size: int, count: int, codec: str, first: int = 0) -> None:
     settings = {"bootstrap.servers": bootstrap, "linger.ms": 20, "batch.size": _BATCH_BYTES, "compression.type": codec}
     producer = Producer(settings | {"queue.buffering.max.messages": 2_000_000})
     values = [order(number, size) for number in range(5000)]
-    for number in range(count):
+    for number in range(first, count):
         producer.produce(topic, values[number % len(values)], b"key %d" % (number % 1000), partition=0)
         if number % 1000 == 0:
             producer.poll(0)
     assert producer.flush(120) == 0
 
 
-def archived(bootstrap: str, topic: str, warehouse: Path) -> None:
-    """Keeps a topic as two Iceberg tables: `raw.TOPIC` and, with JSON as columns, `typed.TOPIC`."""
-    for namespace, form in (("raw", "raw"), ("typed", "json")):
-        where = ["--warehouse", str(warehouse), "--namespace", namespace, "--value-format", form, "--once"]
+def archived(bootstrap: str, topic: str, warehouse: Path, *namespaces: str) -> None:
+    """Keeps a topic as Iceberg tables of the namespaces, with the words of `_TABLES`."""
+    for namespace in namespaces:
+        where = ["--warehouse", str(warehouse), "--namespace", namespace, *_TABLES[namespace], "--once"]
         command = [sys.executable, "-m", "odradek", "archive", topic, *where, "-b", bootstrap]
+        before = os.times()
         subprocess.run(command, check=True, capture_output=True, cwd=warehouse.parent)
+        after = os.times()
+        seconds = after.children_user + after.children_system - before.children_user - before.children_system
+        show({"topic": topic, "archive": namespace, "seconds of CPU": round(seconds, 2)})
 
 
-def spark_rows(session: Any, bootstrap: str, topic: str, parquet: str) -> dict[str, Callable[[], Any]]:
+def spark_rows(session: Any, bootstrap: str, topic: str, parquet: str, warehouse: Path) -> dict[str, Callable[[], Any]]:
     from pyspark.sql import functions as f
 
-    from pyspark_odradek import read
+    from pyspark_odradek import read, read_relation
 
     def connector() -> Any:
         options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
@@ -204,6 +219,10 @@ def spark_rows(session: Any, bootstrap: str, topic: str, parquet: str) -> dict[s
     def table(namespace: str) -> Any:
         return session.table(f"odradek.{namespace}.{topic.replace('-', '_')}")
 
+    def related(namespace: str) -> Any:
+        made = relation(topic, bootstrap_servers=bootstrap, warehouse=warehouse, namespace=namespace)
+        return read_relation(session, made, ["value", "offset"])
+
     all_columns = connector().schema
     return {
         "read, 8 columns": lambda: everything(frame()),
@@ -222,6 +241,9 @@ def spark_rows(session: Any, bootstrap: str, topic: str, parquet: str) -> dict[s
         "table in Spark, all columns": lambda: everything(table("raw")),
         "table in Spark, value and offset": lambda: values(table("raw")),
         "table in Spark, JSON": lambda: summed(table("typed")),
+        "relation in Spark, value and offset": lambda: values(related("most")),
+        "keyed table in Spark: value and offset": lambda: values(table("keyed")),
+        "keyed relation in Spark: value and offset": lambda: values(related("keyed")),
     }
 
 
@@ -236,7 +258,7 @@ def fetched(topic: str, bootstrap: str) -> Scan:
     return found.with_plan(replace(found.plan, partitions=tuple(partitions)))
 
 
-def scan_rows(path: Path, bootstrap: str, topic: str) -> dict[str, Callable[[], Any]]:
+def scan_rows(path: Path, bootstrap: str, topic: str, warehouse: Path) -> dict[str, Callable[[], Any]]:
     import duckdb
     import polars
     import pyarrow as pa
@@ -245,8 +267,11 @@ def scan_rows(path: Path, bootstrap: str, topic: str) -> dict[str, Callable[[], 
 
     def into_duckdb(found: Any, sql: str) -> Any:
         database = duckdb.connect(config={"threads": 1})
-        database.register("t", ScanDataset(found))
+        database.register("t", found)
         return database.execute(sql).fetchall()
+
+    def related(namespace: str) -> Any:
+        return relation(topic, bootstrap_servers=bootstrap, warehouse=warehouse, namespace=namespace)
 
     def read_all() -> None:
         for _ in scan(path):
@@ -256,12 +281,16 @@ def scan_rows(path: Path, bootstrap: str, topic: str) -> dict[str, Callable[[], 
     fields = "select sum(value.amount), max(value.customer), max(value.id) from t"
     return {
         "scan, 8 columns": read_all,
-        "scan into DuckDB, value and offset": lambda: into_duckdb(scan(path), values),
+        "scan into DuckDB, value and offset": lambda: into_duckdb(ScanDataset(scan(path)), values),
         "scan into Polars, value and offset": lambda: polars.DataFrame(scan(path, columns=["value", "offset"])).select(
             polars.col("value").bin.size().sum(), polars.col("offset").max()
         ),
-        "scan into DuckDB, JSON": lambda: into_duckdb(scan(path, values=ValueSchema("json", schema)), fields),
-        "Fetch into DuckDB, value and offset": lambda: into_duckdb(fetched(topic, bootstrap), values),
+        "scan into DuckDB, JSON": lambda: into_duckdb(
+            ScanDataset(scan(path, values=ValueSchema("json", schema))), fields
+        ),
+        "relation into DuckDB, value and offset": lambda: into_duckdb(related("most"), values),
+        "keyed relation into DuckDB: value and offset": lambda: into_duckdb(related("keyed"), values),
+        "Fetch into DuckDB, value and offset": lambda: into_duckdb(ScanDataset(fetched(topic, bootstrap)), values),
     }
 
 
@@ -308,18 +337,22 @@ def engines(count: int, topics: str = "", rows: str = "", rounds: int = _ROUNDS)
                 for codec in (one for one in ("none", "lz4") if topics in f"{name} {one}"):
                     topic = f"t{size}-{codec}"
                     records = count // _SHARES[size]
-                    write(broker.bootstrap, topic, size, records, codec)
                     parquet = f"{folder}/{topic}.parquet"
-                    runs = spark_rows(session, broker.bootstrap, topic, parquet)
-                    runs |= scan_rows(broker.data_dir / topic, broker.bootstrap, topic)
+                    runs = spark_rows(session, broker.bootstrap, topic, parquet, warehouse)
+                    runs |= scan_rows(broker.data_dir / topic, broker.bootstrap, topic, warehouse)
                     runs = {what: run for what, run in runs.items() if re.search(rows, what)}
+                    most = int(records * _MOST)
+                    write(broker.bootstrap, topic, size, most, codec)
+                    if any("relation" in what or "keyed" in what for what in runs):
+                        archived(broker.bootstrap, topic, warehouse, "most", "keyed")
+                    write(broker.bootstrap, topic, size, records, codec, most)
                     if any("Parquet" in what for what in runs):
                         whole = session.read.format("kafka").option("kafka.bootstrap.servers", broker.bootstrap)
                         whole.option("subscribe", topic).option("startingOffsets", "earliest").load().write.parquet(
                             parquet
                         )
-                    if any("table" in what for what in runs):
-                        archived(broker.bootstrap, topic, warehouse)
+                    if any(what.startswith("table") for what in runs):
+                        archived(broker.bootstrap, topic, warehouse, "raw", "typed")
                     medians = in_turn(runs, rounds, records, cpu)
                     row = {"topic": f"{name} {codec}"} | medians | times_of_connector(medians)
                     found.append(row)

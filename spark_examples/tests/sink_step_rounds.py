@@ -1,7 +1,7 @@
 """Rounds of kills placed at the steps of a batch's commit: `python -m spark_examples.tests.sink_step_rounds --rounds 40`.
 
-copy_once.py copies a topic in small batches, in a driver with two executors of Spark's `local-cluster`, with speculation and
-with retries of tasks. All of its requests pass a proxy. In each round a request of a task is delayed, so that Spark starts a
+copy_once.py copies a topic in small batches, with executors on two hosts, with speculation and with retries of
+tasks. All of its requests pass a proxy. In each round a request of a task is delayed, so that Spark starts a
 speculative attempt; then a request that is a step of the batch is awaited. Before it, within it or after it, the driver with
 all its processes, an executor, the broker, or driver and broker are killed, and started again.
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import subprocess
 import sys
 import tempfile
 import time
@@ -37,6 +38,7 @@ from compat_tests.broker_process import BrokerProcess, free_port
 from compat_tests.faults.fault_proxy import FaultProxy, ProxyFault
 from compat_tests.java.tool import run_tool
 from spark_examples.tests.programs import Program
+from spark_examples.tests.quick_jvm import QUICK_JVM
 from spark_examples.tests.sink_rounds import BATCH, PARTITIONS, SOURCE, TARGET, by_partition, fill
 
 #: Records are left to copy behind those of the batches that a round may take.
@@ -89,32 +91,38 @@ MOMENTS = {"before": "drop", "within": "first", "after": "drop_answer"}
 class SteppedCopies:
     """The query, its broker behind the proxy, and the kills."""
 
-    def __init__(self, broker: BrokerProcess, proxy: FaultProxy, folder: Path, seed: int) -> None:
-        self.broker, self._proxy, self._folder = broker, proxy, folder
+    def __init__(
+        self, broker: BrokerProcess, proxy: FaultProxy, cluster: SparkCluster, folder: Path, seed: int
+    ) -> None:
+        self.broker, self._proxy, self._cluster, self._folder = broker, proxy, cluster, folder
         self._rng = random.Random(seed)
         self._program: Program | None = None
         self.kills: Counter[str] = Counter()
         self.moments: Counter[str] = Counter()
-        self.written = self.speculated = 0
+        self.written = 0
         self._is_killed = False
-        self._launcher = _launcher(folder)
 
-    def run(self, rounds: int) -> None:
+    def run(self, rounds: int, minutes: float) -> int:
+        """Returns the number of rounds."""
+        began = time.monotonic()
         self._fill(_LEFT_BATCHES)
         places = [(step, moment) for step in STEPS for moment in MOMENTS]
         self._rng.shuffle(places)
         try:
             self._start()
             for number in range(rounds):
-                began = time.monotonic()
+                if time.monotonic() - began > 60 * minutes:
+                    rounds = number
+                    break
                 self._round(*places[number % len(places)])
-                print(f"round {number + 1}: {time.monotonic() - began:.0f} s", flush=True)
+                print(f"round {number + 1} at {time.monotonic() - began:.0f} s", flush=True)
             self._running.kill()
             self._start("--available-now")
             assert self._running.wait() == 0, self._running.last_words()
         finally:
             if self._program is not None:
                 self._program.kill()
+        return rounds
 
     @property
     def _running(self) -> Program:
@@ -125,14 +133,13 @@ class SteppedCopies:
         arguments = ("--source", SOURCE, "--target", TARGET, "--checkpoint", str(self._folder / "checkpoint"))
         more = ("--bootstrap", self._proxy.address, "--batch", str(BATCH), "--every", "0 seconds", *words)
         log = self._folder / "copy.log"
-        self._program = Program(log, "copy_once.py", *arguments, *more, launcher=self._launcher)
+        self._program = Program(log, "copy_once.py", *arguments, *more, launcher=self._cluster.launcher)
 
     def _round(self, step: Step, moment: str) -> None:
         self._fill(self._batches() + _LEFT_BATCHES)
         self._proxy.clear()
         delayed = self._proxy.strike(ProxyFault("delay", naming=TARGET.encode(), seconds=_SPECULATIVE_S))
         self._wait(lambda: delayed.count == 1, "a task writes")
-        self.speculated += 1
         kill = self._rng.choice(("executor", "broker") if step.is_of_task else ("driver", "driver", "broker", "both"))
         self._proxy.clear()
         self._is_killed = False
@@ -156,9 +163,7 @@ class SteppedCopies:
         if kill in ("driver", "both"):
             self._running.kill()
         if kill == "executor":
-            executors = [one for one in psutil.Process(self._running.pid).children(recursive=True) if _is_executor(one)]
-            if executors:
-                self._rng.choice(executors).kill()
+            self._rng.choice(self._cluster.executors()).kill()
         self._is_killed = True
 
     def _wait(self, holds: Callable[[], bool], what: str) -> None:
@@ -215,16 +220,54 @@ def _is_executor(process: psutil.Process) -> bool:
         return False
 
 
-def _launcher(folder: Path) -> list[str]:
-    """spark-submit of a home in a folder: workers write below the home."""
-    home = folder / "spark"
-    home.mkdir()
-    for one in Path(pyspark.__file__).parent.iterdir():
-        (home / one.name).symlink_to(one)
-    os.environ["SPARK_HOME"] = str(home)
-    settings = [word for key, value in _SETTINGS.items() for word in ("--conf", f"{key}={value}")]
-    jars = ",".join(map(str, connector_jars()))
-    return [str(home / "bin" / "spark-submit"), "--master", "local-cluster[2,2,512]", "--jars", jars, *settings]
+class SparkCluster:
+    """A master and two workers of Spark's own cluster, each of a host of its own: Spark starts no speculative attempt on the
+    host of the first one.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._home = Path(pyspark.__file__).parent
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self.url = f"spark://127.0.0.1:{free_port()}"
+
+    @property
+    def launcher(self) -> list[str]:
+        settings = [word for key, value in _SETTINGS.items() for word in ("--conf", f"{key}={value}")]
+        jars = ",".join(map(str, connector_jars()))
+        return [str(self._home / "bin" / "spark-submit"), "--master", self.url, "--jars", jars, *settings]
+
+    def executors(self) -> list[psutil.Process]:
+        children = [one for process in self._processes for one in psutil.Process(process.pid).children(recursive=True)]
+        return [one for one in children if _is_executor(one)]
+
+    def _begin(self, name: str, *words: str) -> None:
+        command = [
+            str(self._home / "bin" / "spark-class"),
+            f"org.apache.spark.deploy.{name}",
+            "--webui-port",
+            "0",
+            *words,
+        ]
+        with (self._folder / "cluster.log").open("ab") as log:
+            made = subprocess.Popen(
+                command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=os.environ | QUICK_JVM
+            )
+        self._processes.append(made)
+
+    def __enter__(self) -> SparkCluster:
+        self._begin("master.Master", "--host", "127.0.0.1", "--port", self.url.rpartition(":")[2])
+        for number in (1, 2):
+            place = ("--host", f"127.0.0.{number}", "--work-dir", str(self._folder / f"worker-{number}"))
+            self._begin("worker.Worker", *place, "--cores", "2", "--memory", "1g", self.url)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self.executors():
+            process.kill()
+        for one in self._processes:
+            one.kill()
+            one.wait()
 
 
 def _by_java(bootstrap: str) -> dict[int, list[bytes]]:
@@ -256,6 +299,7 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--minutes", type=float, default=600.0, help="no round begins after this time")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--target", choices=("odradek", "apache"), default="odradek")
     options = parser.parse_args()
@@ -269,11 +313,12 @@ def main() -> None:
             properties["listeners"] = f"PLAINTEXT://127.0.0.1:{free_port()}"
         with kind(folder / "broker", properties) as broker:
             proxy.target = broker.bootstrap
-            copies = SteppedCopies(broker, proxy, folder, options.seed)
-            copies.run(options.rounds)
+            with SparkCluster(folder) as cluster:
+                copies = SteppedCopies(broker, proxy, cluster, folder, options.seed)
+                rounds = copies.run(options.rounds, options.minutes)
             print(f"further attempts of tasks: {copies.further_attempts()}", flush=True)
             counts = copies.check()
-    print(f"{options.rounds} rounds, {copies.written} records, each once: {counts}")
+    print(f"{rounds} rounds, {copies.written} records, each once: {counts}")
     print(f"kills: {dict(copies.kills)}; {len(copies.moments)} places: {dict(copies.moments)}")
 
 

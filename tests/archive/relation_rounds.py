@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -43,7 +44,9 @@ KINDS = ("iceberg", "parquet", "keyed")
 ENGINES = ("arrow", "duckdb", "polars", "query", "flight")
 SQL = f'select partition, "offset", key, value from {TOPIC}'
 COLUMNS = ("partition", "offset", "key", "value")
-_RECORDS, _SNAPSHOTS_S, _DEADLINE_S = 120, 2.0, 120
+_RECORDS, _SNAPSHOTS_S, _DEADLINE_S, _LEAST_PAUSE_S = 120, 2.0, 120, 0.05
+#: Properties of the broker: retention is soon.
+BROKER = {"log.retention.check.interval.ms": "300"}
 _ARCHIVER = ("--freshness", "0.1", "--keep-snapshots", str(_SNAPSHOTS_S))
 #: Offset, key and value of a row.
 Row = tuple[int, bytes | None, bytes | None]
@@ -205,8 +208,11 @@ class Readings:
 
     def run(self, engine: str, stopped: threading.Event) -> None:
         try:
-            while not stopped.is_set():
+            lasted = 0.0
+            while not stopped.wait(max(lasted, _LEAST_PAUSE_S)):  # leaves half of the time to the faults
+                began = time.monotonic()
                 self.read(engine)
+                lasted = time.monotonic() - began
         except BaseException as error:
             self.failure = self.failure or error
 
@@ -404,7 +410,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        harness = Harness(Path(folder) / "broker", {"log.retention.check.interval.ms": "300"})
+        harness = Harness(Path(folder) / "broker", BROKER)
         with harness.process:
             rounds = Rounds(harness, options.kind, Path(folder), options.seed)
             with rounds.readings() as readings:

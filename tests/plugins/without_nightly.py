@@ -177,6 +177,14 @@ NIGHTLY = (
         ),
     ),
     Part(
+        "relations of Parquet files and of keyed tables that are read by five engines beside kills and deletions",
+        "the same round with a relation of Iceberg, read by two engines",
+        (
+            "tests/archive/test_relation_kills.py::*[parquet]",
+            "tests/archive/test_relation_kills.py::*[keyed]",
+        ),
+    ),
+    Part(
         "the console in the dark, in screenshots, with a record of 10 MB, and page by page without a broker",
         "each page in the light with its words and contrasts, each action without a broker, a broker that hangs",
         (
