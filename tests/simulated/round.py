@@ -125,6 +125,8 @@ class Outcome:
     seconds: float = 0.0
     events: int = 0
     deliveries: int = 0
+    #: Changes of directories that power losses took back.
+    taken_back: int = 0
     #: Equal for equal runs.
     hash: int = 0
 
@@ -172,6 +174,7 @@ class Round:
                     outcome.broken = repr(broken)
                 outcome.seconds = simulation.loop.time() - STARTED_S
                 outcome.events, outcome.deliveries = self._watch.events, simulation.network.deliveries
+                outcome.taken_back = simulation.disk.entries.taken_back
                 outcome.faults = self._faults.counts
                 outcome.changes = self._operator.counts
                 outcome.hash = self.trace.hash
