@@ -90,6 +90,8 @@ class ImagePublishing:
         except Exception as error:
             self._on_failed(unusable(f"the metadata log from offset {self.commits.offset} on", error))
             return
+        if not self._unpublished:
+            return
         late_s = 0.0 if buggify.active is None else buggify.active.delay_s(buggify.HESITANT_PUBLISHER)
         if late_s:
             asyncio.get_running_loop().call_later(late_s, self._publish_late)

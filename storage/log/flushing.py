@@ -48,6 +48,7 @@ class PendingFlush:
                 sync_directory(self._directory.path)
             else:
                 self._epochs.write(self._directory.path)
+            self._directory.sync_name()
         except OSError as error:
             raise LogDirectoryFailure(
                 self._directory.log_directory, f"flushing {self._directory.path}", error

@@ -129,8 +129,7 @@ class LogSegments(LogFacts):
         """Renames the partition's directory."""
         self._free_names()
         try:
-            os.rename(self.path, path)
-            self._directory.path = path
+            self._directory.rename(path)
         except OSError as error:
             raise self._failed("moving", error) from error
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -201,8 +200,7 @@ class UnopenedLog(LogFacts):
         """Renames the partition's directory."""
         self.noted_end = UNNOTED
         try:
-            os.rename(self.path, path)
-            self._directory.path = path
+            self._directory.rename(path)
         except OSError as error:
             raise self._failed("moving", error) from error
 

@@ -1,8 +1,8 @@
 """Disks that lose power, that are full, and that fail.
 
 At a power loss each file keeps only what was synced, and a file that was never synced loses everything.
-Sizes are noted at each fsync; a power loss truncates files to them. Directories keep their current state: a renamed or
-removed entry stays so. `tests/storage` has its own tests for directories. A full disk takes a part of a write, as Linux
+Sizes are noted at each fsync; a power loss truncates files to them. It takes entries of directories back, too (entries.py).
+A full disk takes a part of a write, as Linux
 does; a failing disk fails writes and syncs.
 """
 
@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import IO, TYPE_CHECKING
 
+from .entries import Entries
 from .incarnations import OWNER, name_of
 
 if TYPE_CHECKING:
@@ -28,9 +30,11 @@ IN_MEMORY = next((path for path in ("/dev/shm",) if os.access(path, os.W_OK)), N
 class Disk:
     """Notes every fsync of the simulation once installed. `root`: contains a directory for each node, with its name."""
 
-    def __init__(self, root: Path, rng: Random) -> None:
+    def __init__(self, root: Path, rng: Random, clock: Callable[[], float]) -> None:
         self._root = root
         self._rng = rng
+        #: The entries of directories that are not durable yet.
+        self.entries = Entries(root, Random(rng.random()), clock, self._emptied)
         self._synced: dict[tuple[int, int], int] = {}
         #: By node: the bytes until its disk is full, and the likelihood with which a write or sync fails.
         self._room: dict[str, int] = {}
@@ -46,7 +50,8 @@ class Disk:
             ("ftruncate", self._noting_cut),
         ):
             replacements.replace(os, name, noting(getattr(os, name)))
-        replacements.replace(os, "sync", self._sync_all)
+        replacements.replace(os, "sync", lambda: self.sync_all(name_of(OWNER.get())))
+        self.entries.install(replacements)
         replacements.replace(os, "write", self._write(os.write))
         replacements.replace(os, "pwrite", self._write(os.pwrite))
 
@@ -102,7 +107,11 @@ class Disk:
 
         def sync(fd: int | IO[bytes]) -> None:
             self._strike()
-            found = os.fstat(fd if isinstance(fd, int) else fd.fileno())
+            descriptor = fd if isinstance(fd, int) else fd.fileno()
+            found = os.fstat(descriptor)
+            if stat.S_ISDIR(found.st_mode):
+                path = os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115
+                self.entries.synced(path, (found.st_dev, found.st_ino))
             self._synced[found.st_dev, found.st_ino] = found.st_size
 
         return sync
@@ -118,9 +127,13 @@ class Disk:
 
         return truncate
 
-    def _sync_all(self) -> None:
-        """Notes that all files of the calling node are synced."""
-        for path in (self._root / name_of(OWNER.get())).rglob("*"):
+    def _emptied(self, file: tuple[int, int]) -> None:
+        self._synced[file] = 0
+
+    def sync_all(self, node: str) -> None:
+        """Notes that all files and directories of a node are synced."""
+        self.entries.all_synced(node)
+        for path in (self._root / node).rglob("*"):
             if path.is_file():
                 found = path.stat()
                 self._synced[found.st_dev, found.st_ino] = found.st_size
@@ -128,10 +141,12 @@ class Disk:
     def synced_bytes(self, fd: int) -> int:
         """Returns how much of an open file would survive a power loss."""
         found = os.fstat(fd)
-        return self._synced.get((found.st_dev, found.st_ino), 0)
+        file = (found.st_dev, found.st_ino)
+        return 0 if self.entries.is_nameless(file) else self._synced.get(file, 0)
 
     def power_failure(self, directory: Path) -> int:
-        """Truncates every file in the directory. Returns how many bytes were lost."""
+        """Takes back entries of a node's directory, and truncates every file in it. Returns how many bytes were lost."""
+        self.entries.power_failure(directory.name)
         lost = 0
         for path in directory.rglob("*"):
             if path.is_file():

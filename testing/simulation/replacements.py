@@ -1,4 +1,4 @@
-"""Functions replaced for the code of one thread."""
+"""Functions replaced for the code of one thread, and constants."""
 
 from __future__ import annotations
 
@@ -35,6 +35,10 @@ class Replacements:
                 return isinstance(instance, real)
 
         self._set(place, name, Chosen(name, (real,), {}))
+
+    def set_value(self, place: object, name: str, value: object) -> None:
+        """Replaces a constant, for all threads."""
+        self._set(place, name, value)
 
     def _set(self, place: object, name: str, value: object) -> None:
         self._undo.append((place, name, getattr(place, name)))

@@ -171,7 +171,7 @@ class Simulation:
         self.network = SimulatedNetwork(random.Random(self.rng.random()), latency_s)
         self.loop = VirtualLoop(random.Random(self.rng.random()), self.network, started)
         self.directory = Path(tempfile.mkdtemp(prefix="odradek-simulation-", dir=IN_MEMORY))
-        self.disk = Disk(self.directory, random.Random(seed))
+        self.disk = Disk(self.directory, random.Random(seed), self.loop.time)
         self.buggify = buggify.Buggify(random.Random(self.rng.random()), points) if points else None
         #: The suspended tasks of incarnations that have ended. A collected task runs its cleanup: an earlier incarnation
         #: would write to the files of a later one. No code of a killed process runs.

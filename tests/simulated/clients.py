@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping, Sequence
 from random import Random
 from typing import Any, TypeVar
 
@@ -20,14 +20,24 @@ from tests.simulated.blocking import wait_for
 
 T = TypeVar("T")
 _CRASH_SHARE = 0.5
-#: Settings that a client draws: with long ones, an hour without work has few requests. A fetch gets new records at once,
-#: so waits below Kafka's own of 500 ms only cost time.
-_CHOICES = {
+#: Settings that a client draws. A fetch gets new records at once, so waits below Kafka's own of 500 ms only cost time.
+_BRISK = {
     "fetch_max_wait_ms": (500, 2_000, 8_000),
     "session_timeout_ms": (6_000, 30_000),
     "heartbeat_interval_ms": (1_500, 3_000),
+    "metadata_max_age_ms": (5_000, 300_000),
+    "consumer_timeout_ms": (200,),
 }
-_METADATA_AGES_MS = (5_000, 300_000)
+#: Those of clients of a long seed, whose idle hours have few requests.
+_SPARING = {
+    "fetch_max_wait_ms": (8_000, 30_000),
+    "session_timeout_ms": (30_000, 45_000),
+    "heartbeat_interval_ms": (3_000, 9_000),
+    "metadata_max_age_ms": (60_000, 300_000),
+    "consumer_timeout_ms": (1_000, 10_000),
+}
+#: Whether clients that are made in this context draw sparing settings.
+IS_SPARING: contextvars.ContextVar[bool] = contextvars.ContextVar("is sparing", default=False)
 _METADATA_UPDATE = AIOKafkaClient._metadata_update
 
 
@@ -44,6 +54,10 @@ async def paced_metadata_update(client: AIOKafkaClient, cluster: ClusterMetadata
     await asyncio.sleep(max(0.0, vars(client).get("_paced_until", 0.0) - loop.time()))
     client._paced_until = loop.time() + client._retry_backoff
     return bool(await _METADATA_UPDATE(client, cluster, topics))
+
+
+def _choices() -> Mapping[str, Sequence[int]]:
+    return _SPARING if IS_SPARING.get() else _BRISK
 
 
 class SimulatedRunner(Runner):
@@ -79,9 +93,9 @@ class SimulatedAiokafka(AiokafkaClient):
     def _make_runner(self) -> Runner:
         runner = SimulatedRunner()
         self._crashes = runner.rng.random() < _CRASH_SHARE
-        self._settings["metadata_max_age_ms"] = runner.rng.choice(_METADATA_AGES_MS)
-        for name, values in _CHOICES.items():
-            self._reader_settings[name] = runner.rng.choice(values)
+        drawn = {name: runner.rng.choice(values) for name, values in _choices().items()}
+        self._settings["metadata_max_age_ms"] = drawn.pop("metadata_max_age_ms")
+        self._reader_settings.update(drawn)
         return runner
 
     def close(self) -> None:

@@ -38,14 +38,28 @@ _EXPIRING = {
     "transactional.id.expiration.ms": "1800000",
     "transaction.remove.expired.transaction.cleanup.interval.ms": "60000",
 }
-#: Settings with few requests in an idle hour, as of a large cluster, or those of the whole range.
-_IDLE = {
+#: Settings of short seeds: the whole range, with Kafka's own waits of 500 ms.
+_BRISK = {
     "broker.heartbeat.interval.ms": ("2000", "6000"),
     "broker.session.timeout.ms": ("9000", "18000"),
     "replica.fetch.wait.max.ms": ("500", "5000", "10000"),
     "replica.lag.time.max.ms": ("15000", "30000"),
     "controller.quorum.fetch.timeout.ms": ("2000", "10000"),
 }
+#: Settings of longer seeds: an idle hour has few requests that only ask again. Responses with records do not wait for them.
+_SPARING = {
+    "broker.heartbeat.interval.ms": ("3000", "6000"),
+    "broker.session.timeout.ms": ("18000",),
+    "replica.fetch.wait.max.ms": ("5000", "10000"),
+    "replica.lag.time.max.ms": ("15000", "30000"),
+    "controller.quorum.fetch.timeout.ms": ("10000",),
+    "controller.quorum.request.timeout.ms": ("5000",),
+    "metadata.max.idle.interval.ms": ("5000", "20000"),
+    "replica.high.watermark.checkpoint.interval.ms": ("5000",),
+    "leader.imbalance.check.interval.seconds": ("30",),
+}
+#: The longest seed with brisk settings.
+_BRISK_S = 0.3 * 3600
 _PROPERTIES = {
     "transaction.state.log.num.partitions": "2",
     "group.min.session.timeout.ms": "1000",
@@ -76,6 +90,8 @@ class Plan:
     changes: Collection[str] = ()
     #: The longest pause of a worker.
     pause_s: float = _PAUSE_S
+    #: Whether waits of idle requests are long.
+    is_sparing: bool = False
     properties: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -100,7 +116,9 @@ def draw(seed: int, given: Given = Given()) -> Plan:
     seconds = given.seconds
     if seconds is None:
         seconds = rng.uniform(*rng.choice(_LONG_HOURS if given.is_long else _HOURS)) * 3600
-    properties = {**_PROPERTIES, **{key: rng.choice(values) for key, values in _IDLE.items()}}
+    is_sparing = seconds > _BRISK_S
+    choices = _SPARING if is_sparing else _BRISK
+    properties = {**_PROPERTIES, **{key: rng.choice(values) for key, values in choices.items()}}
     return Plan(
         seed,
         _phases(rng, seconds, is_long=given.is_long),
@@ -109,6 +127,7 @@ def draw(seed: int, given: Given = Given()) -> Plan:
         given.workloads or _half(rng, WORKLOADS),
         _half(rng, CHANGES),
         _LONG_PAUSE_S if given.is_long else _PAUSE_S,
+        is_sparing,
         {**properties, **_EXPIRING} if given.is_long else properties,
     )
 

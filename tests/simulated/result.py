@@ -25,6 +25,8 @@ class Result:
     operations: int = 0
     events: int = 0
     deliveries: int = 0
+    #: Changes of directories that power losses took back.
+    taken_back: int = 0
     faults: dict[str, int] = field(default_factory=dict)
     points: dict[str, int] = field(default_factory=dict)
     changes: dict[str, int] = field(default_factory=dict)
@@ -54,6 +56,7 @@ def result_of(outcome: Outcome, commit: str, cpu_s: float) -> Result:
         verdict.operations,
         outcome.events,
         outcome.deliveries,
+        outcome.taken_back,
         dict(outcome.faults),
         dict(outcome.points),
         dict(outcome.changes),
@@ -84,11 +87,13 @@ def table(results: Sequence[Result]) -> str:
     rows = [
         ("seeds", f"{len(results)}: {_ranges([one.seed for one in results])}"),
         ("simulated hours", f"{hours:,.1f}"),
-        ("operations", f"{operations:,}; {operations / hours if hours else 0:,.0f} an hour"),
-        ("deliveries of requests and responses", f"{sum(one.deliveries for one in results):,}"),
-        ("events of brokers", f"{sum(one.events for one in results):,}"),
-        ("CPU time", f"{sum(one.cpu_s for one in results) / 3600:,.2f} hours"),
-        ("faults", _counts(one.faults for one in results)),
+        ("operations", _rate(operations, hours)),
+        ("deliveries of requests and responses", _rate(sum(one.deliveries for one in results), hours)),
+        ("events of brokers", _rate(sum(one.events for one in results), hours)),
+        ("CPU time", f"{_rate(round(sum(one.cpu_s for one in results)), hours)} (s)"),
+        ("faults", _rate(sum(sum(one.faults.values()) for one in results), hours)),
+        ("faults by kind", _counts(one.faults for one in results)),
+        ("changes of directories that power losses took back", f"{sum(one.taken_back for one in results):,}"),
         ("changes of the cluster", _counts(one.changes for one in results)),
         ("buggify points", _counts(one.points for one in results)),
         (
@@ -97,6 +102,10 @@ def table(results: Sequence[Result]) -> str:
         ),
     ]
     return "\n".join(["| | |", "|---|---|", *(f"| {name} | {text} |" for name, text in rows)])
+
+
+def _rate(count: int, hours: float) -> str:
+    return f"{count:,}; {count / hours if hours else 0:,.0f} an hour"
 
 
 def _counts(found: Iterable[dict[str, int]]) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 
 from aiokafka.client import AIOKafkaClient
 from aiokafka.cluster import ClusterMetadata
+from odradek.replication.quorum import wire as quorum_wire
 from odradek.testing.simulation import Simulation
 from odradek.testing.simulation.cluster.client import Client
 from odradek.testing.simulation.cluster.faults import FaultInjector
@@ -52,7 +53,7 @@ from compat_tests.histories.workloads import (
 from compat_tests.share_faults.group import SharedTopic
 from tests.simulated.blocking import Pause, as_coroutine, connect
 from tests.simulated.chain import chain_copier, committed
-from tests.simulated.clients import SimulatedAiokafka, brokers_in_order, paced_metadata_update
+from tests.simulated.clients import IS_SPARING, SimulatedAiokafka, brokers_in_order, paced_metadata_update
 from tests.simulated.drain import Drain
 from tests.simulated.plan import (
     CHAIN,
@@ -72,8 +73,10 @@ STARTED_S = 1_800_000_000.0
 #: The time for the cluster to start or to recover, and for workers to end: sessions, timeouts, and jumped clocks.
 _SETTLE_S = 300.0
 _LOOK_S = 0.5
+#: The wait of the quorum's fetches in a long seed, a quarter of controller.quorum.fetch.timeout.ms; Kafka's is 500 ms.
+_QUORUM_WAIT_MS = 2_500
 #: Simulated time between two collections of garbage.
-_COLLECT_S = 120.0
+_COLLECT_S = 600.0
 _LATENCIES_S = ((0.0001, 0.002), (0.001, 0.06))
 _AGAIN_S = 2.0
 #: A lock lasts 30 s of a broker's clock, which may drift.
@@ -122,6 +125,8 @@ class Outcome:
     seconds: float = 0.0
     events: int = 0
     deliveries: int = 0
+    #: Changes of directories that power losses took back.
+    taken_back: int = 0
     #: Equal for equal runs.
     hash: int = 0
 
@@ -153,12 +158,15 @@ class Round:
         # The collector runs by numbers of objects, which imports change, and it closes unused connections. With its own
         # times a run is not repeatable.
         gc.collect()
+        gc.freeze()  # modules and codecs, which each collection would look through
         gc.disable()
         try:
             with self._simulation as simulation, Recorder(self._path) as self._recorder:
                 simulation.replaced.replace(socket, "create_connection", connect)
                 simulation.replaced.replace(ClusterMetadata, "brokers", brokers_in_order)
                 simulation.replaced.replace(AIOKafkaClient, "_metadata_update", paced_metadata_update)
+                if self.plan.is_sparing:
+                    simulation.replaced.set_value(quorum_wire, "FETCH_MAX_WAIT_MS", _QUORUM_WAIT_MS)
                 simulation.loop.set_exception_handler(self._met_exception)
                 try:
                     simulation.run(self._until_over())
@@ -166,6 +174,7 @@ class Round:
                     outcome.broken = repr(broken)
                 outcome.seconds = simulation.loop.time() - STARTED_S
                 outcome.events, outcome.deliveries = self._watch.events, simulation.network.deliveries
+                outcome.taken_back = simulation.disk.entries.taken_back
                 outcome.faults = self._faults.counts
                 outcome.changes = self._operator.counts
                 outcome.hash = self.trace.hash
@@ -174,6 +183,7 @@ class Round:
                 worker_of = dict(self._recorder.thread_of)
         finally:
             gc.enable()
+            gc.unfreeze()
             logging.disable(logging.NOTSET)
         history = read(self._path)
         outcome.verdict = judge(history)
@@ -231,6 +241,7 @@ class Round:
 
     async def _story(self) -> None:
         cluster = self._cluster
+        IS_SPARING.set(self.plan.is_sparing)
         for node_id in cluster.node_ids:
             cluster.start(node_id)
         await self._until(lambda: all(map(cluster.serves, cluster.node_ids)), "all nodes serve")

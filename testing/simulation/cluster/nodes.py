@@ -99,6 +99,7 @@ class SimulatedCluster:
         node = self.simulation.node(f"n{node_id}", properties)
         config = BrokerConfig({**properties, "log.dirs": str(node.directory)})
         format_directories(config, CLUSTER_ID, initial_voters=self._initial_voters() if votes else ())
+        self.simulation.disk.sync_all(node.name)
         return node
 
     def _quorum(self) -> dict[str, str]:
