@@ -215,7 +215,7 @@ NIGHTLY = (
     ),
     Part(
         "explored states, mutants, and bugs that are injected to be found by simulations",
-        "the simulations without bugs, with a fifth of their seeds",
+        "the simulations without bugs, with a tenth of their seeds",
         (
             "tests/explored",
             "tests/coordinator/test_*simulation.py::test_simulation_detects_injected_bug_*",
