@@ -8,7 +8,7 @@
 
 `--tier pure` and `--tier broker` select the tests up to a tier (`make check`, `make check-broker`). There, a test that does
 more than its tier allows fails. A test with the marker `slow` takes seconds, and belongs to the last tier. `--few-examples`
-(both of them) and `--some-examples` (`make test`) are for random tests: tests/harness/examples.py.
+(both of them, and `make test`) is for random tests: tests/harness/examples.py.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import pytest
 from _pytest.runner import runtestprotocol
 from hypothesis import settings
 
-from tests.harness.examples import FEW, SOME, divide_examples, examples
+from tests.harness.examples import FEW, divide_examples, examples
 from tests.harness.tiers import (
     BROKER,
     EVERYTHING,
@@ -70,7 +70,6 @@ sys.addaudithook(_guard)
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--tier", choices=TIERS, default=TIERS[-1], help="the highest tier of tests to run")
     parser.addoption("--few-examples", action="store_true", help="random tests run a tenth of their examples")
-    parser.addoption("--some-examples", action="store_true", help="random tests run a fifth of their examples")
 
 
 #: Slower set-ups are listed by `--durations`.
@@ -94,8 +93,6 @@ def pytest_configure(config: pytest.Config) -> None:
     gc.disable()
     if config.getoption("--few-examples"):
         divide_examples(FEW)
-    elif config.getoption("--some-examples"):
-        divide_examples(SOME)
     # A busy machine takes longer for an example, whatever the product does.
     settings.register_profile("odradek", settings(), deadline=None, max_examples=examples(settings().max_examples))
     settings.load_profile("odradek")

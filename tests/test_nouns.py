@@ -9,7 +9,7 @@ import ast
 import re
 
 from tests.harness.facts import kept_facts
-from tests.harness.sources import files, text_of
+from tests.harness.sources import files, text_of, tree_of
 
 #: Folders whose files are no part of the product.
 OUTSIDE = ("tests", "compat_tests", "benchmarks", "docs", "examples", "spark_examples")
@@ -18,10 +18,10 @@ _BANNER = re.compile(r"# ?-{3,}")
 _COMMENT = re.compile(r"# ")
 
 
-def introductions(text: str) -> list[int]:
+def introductions(text: str, tree: ast.Module) -> list[int]:
     """Lines between definitions in which a banner begins, or a paragraph of comment that belongs to no definition."""
     lines = text.splitlines()
-    defined = [node.lineno for node in ast.parse(text).body if isinstance(node, _DEFINITIONS)]
+    defined = [node.lineno for node in tree.body if isinstance(node, _DEFINITIONS)]
     if not defined:
         return []
     found = []
@@ -34,8 +34,8 @@ def introductions(text: str) -> list[int]:
     return found
 
 
-def loggers(text: str) -> list[int]:
-    assigned = [(node.lineno, node.value) for node in ast.parse(text).body if isinstance(node, ast.Assign)]
+def loggers(tree: ast.Module) -> list[int]:
+    assigned = [(node.lineno, node.value) for node in tree.body if isinstance(node, ast.Assign)]
     made = [(line, value.func) for line, value in assigned if isinstance(value, ast.Call)]
     return [line for line, function in made if ast.unparse(function) == "logging.getLogger"]
 
@@ -44,10 +44,10 @@ def _names(node: ast.AST) -> set[str]:
     return {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
 
 
-def constants_between(text: str) -> list[int]:
+def constants_between(tree: ast.Module) -> list[int]:
     """Lines of constants after the first definition, without those made of a definition above."""
     found, defined = [], set()
-    for node in ast.parse(text).body:
+    for node in tree.body:
         if isinstance(node, _DEFINITIONS):
             defined.add(node.name)
         elif isinstance(node, ast.Assign | ast.AnnAssign) and defined:
@@ -61,8 +61,8 @@ def constants_between(text: str) -> list[int]:
 @kept_facts
 def signs_of_a_second_noun(name: str) -> list[int]:
     """Lines of banners, paragraphs, second loggers, and constants between definitions."""
-    text = text_of(name)
-    return sorted([*introductions(text), *loggers(text)[1:], *constants_between(text)])
+    tree = tree_of(name)
+    return sorted([*introductions(text_of(name), tree), *loggers(tree)[1:], *constants_between(tree)])
 
 
 def test_file_of_the_product_is_one_noun() -> None:
@@ -101,8 +101,9 @@ SECOND = second()
 
 
 def test_signs_of_a_second_noun_are_found() -> None:
-    lines = BAD.splitlines()
-    found = [[lines[line - 1] for line in find(BAD)] for find in (introductions, loggers, constants_between)]
+    lines, tree = BAD.splitlines(), ast.parse(BAD)
+    numbers = (introductions(BAD, tree), loggers(tree), constants_between(tree))
+    found = [[lines[line - 1] for line in found] for found in numbers]
     assert found == [
         ["# ---- the second noun", "# A paragraph that introduces"],
         ['log = logging.getLogger("a")', 'second_log = logging.getLogger("b")'],

@@ -118,14 +118,14 @@ def test_no_test_runs_if_a_module_cannot_be_collected(root: Path) -> None:
 def test_nightly_leaves_out_nothing_and_each_run_notes_the_pages_that_ran(root: Path) -> None:
     done = run(root)
     assert all("-p without_nightly" in line for line in begun(root))
-    assert [line.endswith("--some-examples tests") for line in begun(root)].count(True) == 1
+    assert [line.endswith("--few-examples tests") for line in begun(root)].count(True) == 1
     assert "python -m tests.ranges --quick --end lowest\n" in done.stdout
     assert "python -m tests.pythons --newest\n" in done.stdout
     assert done.stdout.count("python -m tests.docs.programs --ran ") == 1
     (root / "begun").write_text("")
     done = run(root, "--nightly")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert [line for line in begun(root) if "without_nightly" in line or "--some-examples" in line] == []
+    assert [line for line in begun(root) if "without_nightly" in line or "--few-examples" in line] == []
     assert "python -m tests.ranges\n" in done.stdout
     assert "python -m tests.pythons --all\n" in done.stdout
     assert done.stdout.count("python -m tests.docs.programs --ran ") == 1

@@ -17,7 +17,7 @@ DEADLINE_S = 240
 #: The plugin without its table, and the option of tests/conftest.py.
 WITHOUT_NIGHTLY = """
 def pytest_addoption(parser):
-    parser.addoption("--some-examples", action="store_true")
+    parser.addoption("--few-examples", action="store_true")
 """
 PYTEST_INI = "[pytest]\naddopts = --import-mode=importlib\n"
 #: Only the plugins of tests/run: those of other packages take two thirds of the CPU of each start of pytest.
@@ -29,8 +29,8 @@ PYTEST = """for word in "$@"; do
 done
 exec {python} -m pytest -p no:cacheprovider "$@"
 """
-#: The folder `pythons` has the tests of the other Pythons. Extras have no tests here.
-PYTHON = """[ "$2" != tests.ranges ] || exit 0
+#: The folder `pythons` has the tests of the other Pythons. Extras have no tests here, and pages no programs.
+PYTHON = """[ "$2" != tests.ranges ] && [ "$2" != tests.docs.programs ] || exit 0
 [ "$2" = tests.pythons ] || exec {python} "$@"
 [ -e pythons ] || exit 0
 PYTHONPATH=$PWD/tests/plugins exec {python} -m pytest --quiet -p run_journal pythons

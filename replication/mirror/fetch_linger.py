@@ -5,8 +5,8 @@ A Fetch costs both sides the same for one record as for a hundred, so a Fetch fo
 - A link that has all of the source sends its next Fetch `linger_ms` after its last one at the earliest.
 - After a longer silence that is at once: the Fetch waits at the source, and the first record is sent as it arrives. So are
   all records that come less often than `linger_ms`.
-- A link that the source has more for rests as long as its last response took to write, at most `MOST_REST_MS`, so a link that
-  catches up takes half of the broker's time, or of its disk's, and leaves the other half to clients.
+- A link that the source has more for rests as long as its last response took to write, at most `MOST_REST_MS`. So a link
+  that catches up takes half of the broker's time, or of its disk's, and leaves the other half to clients.
 
 A record is late by at most `linger_ms`, by half of it in the mean, and a node gets at most 1000 / `linger_ms` Fetches a
 second. A far source needs no pause: the way there and back is one.
@@ -15,7 +15,6 @@ second. A far source needs no pause: the way there and back is one.
 from __future__ import annotations
 
 from collections.abc import Callable
-
 
 #: Longest rest of a link that catches up.
 MOST_REST_MS = 200.0

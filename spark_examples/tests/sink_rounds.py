@@ -14,7 +14,7 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
@@ -33,6 +33,8 @@ _LEAST_BATCHES, _MOST_BATCHES = 1, 4
 #: Batches that are left in the source behind those that a round waits for. More than a query copies before its kill.
 _LEFT_BATCHES = 30
 _MOST_DELAY_S, _DEADLINE_S = 1.5, 300
+#: What a round kills.
+KILLS = ("driver", "driver", "broker", "both")
 
 
 def fill(bootstrap: str, topic: str, partitions: int, end: int, first: int = 0) -> None:
@@ -98,12 +100,12 @@ class Copies:
         self.kills: list[str] = []
         self.written = 0
 
-    def run(self, rounds: int) -> None:
+    def run(self, rounds: int, kills: Sequence[str] = KILLS) -> None:
         self._fill(_LEFT_BATCHES)
         try:
             self._start()
             for _ in range(rounds):
-                self._round()
+                self._round(self.rng.choice(kills))
             assert self.program is not None
             self.program.kill()
             self._start("--available-now")
@@ -118,7 +120,7 @@ class Copies:
         more = ("--bootstrap", self.broker.bootstrap, "--batch", str(BATCH), "--every", "0 seconds", *words)
         self.program = Program(self.folder / "copy.log", "copy_once.py", *arguments, *more)
 
-    def _round(self) -> None:
+    def _round(self, kill: str) -> None:
         assert self.program is not None
         wanted = self._batches() + self.rng.randint(_LEAST_BATCHES, _MOST_BATCHES)
         self._fill(wanted + _LEFT_BATCHES)
@@ -126,7 +128,6 @@ class Copies:
         time.sleep(self.rng.random() * _MOST_DELAY_S)  # a moment of a batch, not a wait for something
         batches = self._batches()
         assert batches * BATCH < self.written, f"{self.written} records are copied in {batches} batches before the kill"
-        kill = self.rng.choice(("driver", "driver", "broker", "both"))
         self.kills.append(kill)
         if kill != "driver":
             self.broker.kill()

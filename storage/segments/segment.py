@@ -60,8 +60,8 @@ class Segment:
         "_ahead", "_directory", "_file", "_files", "_first_timestamp", "_hints", "_offset_index", "_planned_bytes",
         "_tail_offset",
         "_tail_position", "_time_index", "base_offset", "bytes_since_index_entry", "created_ms", "entries_left",
-        "has_aborted", "holes", "is_full", "is_read", "is_verified", "max_timestamp", "next_offset", "offset_of_max_timestamp", "size",
-        "suffix", "used",
+        "has_aborted", "holes", "is_full", "is_read", "is_verified", "max_timestamp", "next_offset",
+        "offset_of_max_timestamp", "size", "suffix", "used",
     )  # fmt: skip
 
     def __init__(
@@ -374,7 +374,7 @@ class Segment:
         os.ftruncate(file.fd, 0)
         self._files.forget(self)
         self._file = None
-        self.is_read = False
+        self.is_read = self.is_full = False
 
     def shrink(self, size: int) -> None:
         """The file turned out to have only `size` bytes."""

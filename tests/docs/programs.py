@@ -39,7 +39,7 @@ _TEST_OF_A_PAGE = re.compile(r"tests/docs/test_blocks\.py::test_blocks_of_a_page
 #: The code that runs the blocks.
 _HARNESS = ("tests/docs/shells.py", "tests/docs/environments.py")
 _COMMAND = re.compile(r"\bodradek ([a-z]+)(?: ([a-z-]+))?")
-#: `from odradek.MODULE import NAMES`, then `odradek.NAME` of a page that imports the package.
+#: An import of names from the package or one of its modules, then the use of a name of the package itself.
 _IMPORTED = re.compile(r"\bfrom odradek((?:\.\w+)*) import ([\w, ]+)")
 _ATTRIBUTE = re.compile(r"\bodradek\.(\w+)")
 #: The fixtures of the test kit, which a page need not import.

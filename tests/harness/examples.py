@@ -1,14 +1,14 @@
-"""The number of random examples of a test: all of them in `make nightly`, a fifth in `make test`, a tenth in `make check`.
+"""The number of random examples of a test: all of them in `make nightly`, a tenth in `make test` and `make check`.
 
 A test with random inputs, seeds or Hypothesis asks `examples(60)` for its number, wherever it takes one, and never for the
-cases that it names. `--some-examples` and `--few-examples` (tests/conftest.py) reduce all of them before the modules of
-tests are imported.
+cases that it names. `--few-examples` (tests/conftest.py) reduces all of them before the modules of tests are
+imported.
 """
 
 from __future__ import annotations
 
-#: Divisors of every number with `--some-examples` and with `--few-examples`.
-SOME, FEW = 5, 10
+#: The divisor of every number with `--few-examples`.
+FEW = 10
 
 _divisor = 1
 

@@ -78,7 +78,6 @@ class World:
         """Everything that a console can change."""
         with self.connection.admin() as admin:
             topics = [one for one in described_topics(admin, None) if not one.is_internal]
-            names = [one.name for one in topics]
             found: dict[str, Any] = {
                 "topics": {one.name: len(one.partitions) for one in topics},
                 "offsets": [sorted(partition_offsets(admin, topics, at).items()) for at in (EARLIEST, LATEST)],

@@ -51,9 +51,9 @@ GROUPS = {
             "tests/console/test_single_sign_on.py",
             "tests/console/test_views.py",
             "tests/testing/test_schema_compatibility.py",
-            "compat_tests/console/test_guards.py",
         ),
         (
+            "compat_tests/console/test_guards.py",
             "tests/archive",
             "tests/cli/test_client_commands.py",
             "tests/columns",
@@ -71,7 +71,7 @@ LEFT_OUT = ("kerberos", "spark", "spark-pipelines")
 def command(environment: Environment, group: Group, is_quick: bool) -> list[str]:
     words = [str(environment.python), "-m", "pytest", "-p", "without_java", "-p", "run_journal", "--quiet"]
     words += ["--override-ini", f"cache_dir={environment.folder / 'pytest_cache'}"]
-    words += ["--few-examples", "-m", "not slow"] if is_quick else ["--some-examples"]
+    words += ["--few-examples", *(("-m", "not slow") if is_quick else ())]
     return [*words, *group.quick, *(() if is_quick else group.more)]
 
 

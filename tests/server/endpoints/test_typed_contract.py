@@ -10,7 +10,7 @@ from odradek.protocol.apis import APIS, Api
 from odradek.server import endpoints
 from odradek.server.endpoints import endpoint_files
 
-from tests.harness.type_checker import type_errors
+from tests.harness.type_checker import lines_with_errors, type_errors
 
 EVERY_API = pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
 
@@ -96,26 +96,31 @@ request.protocols  # wrong: a field of another API
 )
 
 
-def lines_with_errors(program: str, folder: Path) -> set[int]:
-    return {int(line.split(":")[1]) for line in type_errors(program, folder) if ": error: " in line}
+@pytest.fixture(scope="module")
+def errors(processes: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """Returns the lines of the type checker about each program."""
+    return type_errors(
+        tmp_path_factory.mktemp("programs"),
+        right_keys=RIGHT_KEYS,
+        right_contract=RIGHT_CONTRACT,
+        wrong_keys=WRONG_KEYS,
+        wrong_contract=WRONG_CONTRACT,
+    )
 
 
-@pytest.mark.usefixtures("processes")
-@pytest.mark.parametrize("program", [RIGHT_KEYS, RIGHT_CONTRACT], ids=["keys", "contract"])
-def test_right_use_passes(program: str, tmp_path: Path) -> None:
-    assert type_errors(program, tmp_path) == []
+@pytest.mark.parametrize("program", ["right_keys", "right_contract"])
+def test_right_use_passes(program: str, errors: dict[str, list[str]]) -> None:
+    assert errors[program] == []
 
 
-@pytest.mark.usefixtures("processes")
-def test_misspelt_key_and_wrongly_used_value_are_errors(tmp_path: Path) -> None:
+def test_misspelt_key_and_wrongly_used_value_are_errors(errors: dict[str, list[str]]) -> None:
     last = len(WRONG_KEYS.splitlines())
-    assert lines_with_errors(WRONG_KEYS, tmp_path) == set(range(4, last + 1))
+    assert lines_with_errors(errors["wrong_keys"]) == set(range(4, last + 1))
 
 
-@pytest.mark.usefixtures("processes")
-def test_messages_of_another_api_are_errors(tmp_path: Path) -> None:
+def test_messages_of_another_api_are_errors(errors: dict[str, list[str]]) -> None:
     marked = {at for at, line in enumerate(WRONG_CONTRACT.splitlines(), 1) if "# wrong: " in line}
-    assert lines_with_errors(WRONG_CONTRACT, tmp_path) == marked
+    assert lines_with_errors(errors["wrong_contract"]) == marked
 
 
 @EVERY_API

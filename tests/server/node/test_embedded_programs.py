@@ -1,4 +1,4 @@
-"""Whole programs with an `odradek.Broker`: their exit, the files that they leave, and their type check."""
+"""Whole programs with an `odradek.Broker`: their exit and the files that they leave."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from tests.harness.type_checker import type_errors
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -245,58 +243,6 @@ def test_ctrl_c_in_with_block_stops_broker(tmp_path: Path) -> None:
     )
     done = run(program, tmp_path, status=-signal.SIGINT)
     assert done.stderr.splitlines()[-1] == "KeyboardInterrupt"
-
-
-TYPED = """
-from __future__ import annotations
-
-import asyncio
-
-import odradek
-from odradek import Broker, InvalidConfig
-
-
-def plain() -> str:
-    try:
-        with odradek.Broker(config={"num.partitions": 3, "log.cleaner.enable": False}) as broker:
-            broker.reset()
-            started: Broker = odradek.Broker(data_dir="data").start().result
-            started.stop()
-            return broker.bootstrap_servers
-    except InvalidConfig as refused:
-        return str(refused)
-
-
-async def coroutines() -> None:
-    async with odradek.Broker() as broker:
-        await broker.reset()
-        await asyncio.create_task(broker.reset())
-        await asyncio.gather(broker.reset(), broker.stop())
-    again: Broker = await Broker(port=9092).start()
-    await again.stop()
-
-
-plain()
-asyncio.run(coroutines())
-"""
-
-WRONGLY_TYPED = """
-import odradek
-
-odradek.Broker(port="9092")
-with odradek.Broker() as broker:
-    text: int = broker.bootstrap_servers
-    broker.start().result.unknown()
-"""
-
-
-def test_strict_type_checker_accepts_both_worlds(tmp_path: Path) -> None:
-    assert type_errors(TYPED, tmp_path) == []
-
-
-def test_strict_type_checker_finds_wrong_uses(tmp_path: Path) -> None:
-    found = type_errors(WRONGLY_TYPED, tmp_path)
-    assert [line.split(":")[1] for line in found] == ["4", "6", "7"], found
 
 
 def test_fixtures_are_described(tmp_path: Path) -> None:
