@@ -53,11 +53,11 @@ class ProtobufColumns:
             return ColumnValues(values, {})
         columns, fields = [], []
         bad: dict[int, str] = {}
-        for number, field in enumerate(message.fields):
+        for column, kind, field in zip(values.flatten(), values.type, message.fields, strict=True):
             path = f"{name}.{field.name}".lstrip(".")
-            part = self._of_field(pc.struct_field(values, [number]), field, path)
+            part = self._of_field(column, field, path)
             columns.append(part.values)
-            fields.append(pa.field(values.type[number].name, part.values.type))
+            fields.append(pa.field(kind.name, part.values.type))
             bad = part.bad | bad
         mask = values.is_null() if values.null_count else None
         return ColumnValues(pa.StructArray.from_arrays(columns, fields=fields, mask=mask), bad)
@@ -66,7 +66,7 @@ class ProtobufColumns:
         """Returns whether a map has a key twice, or a `oneof` two fields, at any level."""
         if not pa.types.is_struct(values.type):
             return False
-        columns = {one.name: pc.struct_field(values, [at]) for at, one in enumerate(message.fields)}
+        columns = {one.name: column for one, column in zip(message.fields, values.flatten(), strict=True)}
         for choice in message.oneofs:
             valid = [columns[one.name].is_valid().cast(pa.int8()) for one in choice.fields]
             if len(valid) > 1 and pc.any(pc.greater(reduce(pc.add, valid), 1)).as_py():
