@@ -85,13 +85,13 @@ def _numbered(values: pa.Array) -> pa.Array:
 
 def _conformed_struct(values: pa.Array, kind: pa.DataType, name: str) -> Conformed:
     bad: dict[int, str] = {}
-    columns = []
+    columns, parts = [], values.flatten()
     for field in kind:
         number = values.type.get_field_index(field.name)
         if number < 0:
             columns.append(pa.nulls(len(values), field.type))
             continue
-        part = conformed(pc.struct_field(values, [number]), field.type, f"{name}.{field.name}".lstrip("."))
+        part = conformed(parts[number], field.type, f"{name}.{field.name}".lstrip("."))
         columns.append(part.values)
         bad = part.bad | bad
     is_null = values.is_null()

@@ -95,10 +95,10 @@ class JsonDecoder:
         """Rows whose null fields may be of another type, rather than missing or null."""
         found = set(np.flatnonzero(pc.and_(raw.is_null(), texts.is_valid()).to_numpy(False)).tolist())
         is_empty = raw.is_valid().to_numpy(False)  # no field: perhaps no object
-        if sum(pc.struct_field(raw, [at]).null_count > 0 for at in range(raw.type.num_fields)) > _MOST_QUERIES:
+        columns = raw.flatten()
+        if sum(column.null_count > 0 for column in columns) > _MOST_QUERIES:
             return set(np.flatnonzero(texts.is_valid().to_numpy(False)).tolist())
-        for number, field in enumerate(raw.type):
-            column = pc.struct_field(raw, [number])
+        for number, (field, column) in enumerate(zip(raw.type, columns, strict=True)):
             is_null = column.is_null().to_numpy(False)
             is_empty = is_empty & is_null
             nulls = np.flatnonzero(is_null & raw.is_valid().to_numpy(False))
@@ -124,7 +124,7 @@ def _with_null_fields(values: pa.Array) -> pa.Array:
         return pa.ListArray.from_arrays(values.offsets, inner, type=kind, mask=values.is_null())
     if not pa.types.is_struct(kind) or not kind.num_fields:
         return values
-    fields = [_with_null_fields(pc.struct_field(values, [at])) for at in range(kind.num_fields)]
+    fields = [_with_null_fields(part) for part in values.flatten()]
     return pa.StructArray.from_arrays(fields, fields=list(kind), mask=values.is_null())
 
 
@@ -146,5 +146,5 @@ def _has_odd(column: pa.Array, kind: pa.DataType) -> bool:
     if pa.types.is_list(kind):
         return _has_odd(column.flatten(), kind.value_type)
     if pa.types.is_struct(kind):
-        return any(_has_odd(pc.struct_field(column, [at]), one.type) for at, one in enumerate(kind))
+        return any(_has_odd(part, one.type) for part, one in zip(column.flatten(), kind, strict=True))
     return bool(_odd(column, kind).any())

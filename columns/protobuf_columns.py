@@ -54,9 +54,9 @@ class ProtobufColumns:
             return ColumnValues(values, {})
         columns, fields = [], []
         bad: dict[int, str] = {}
-        for number, field in enumerate(message.fields):
+        for column, field in zip(values.flatten(), message.fields, strict=True):
             path = f"{name}.{field.name}".lstrip(".")
-            part = self._of_field(pc.struct_field(values, [number]), field, path)
+            part = self._of_field(column, field, path)
             columns.append(part.values)
             fields.append(pa.field(field.name, part.values.type))
             bad = part.bad | bad
@@ -67,7 +67,7 @@ class ProtobufColumns:
         """Returns whether a map has a key twice, or a `oneof` two fields, at any level."""
         if not pa.types.is_struct(values.type):
             return False
-        columns = {one.name: pc.struct_field(values, [at]) for at, one in enumerate(message.fields)}
+        columns = {one.name: column for one, column in zip(message.fields, values.flatten(), strict=True)}
         for choice in message.oneofs:
             valid = [columns[one.name].is_valid().cast(pa.int8()) for one in choice.fields]
             if len(valid) > 1 and pc.any(pc.greater(reduce(pc.add, valid), 1)).as_py():

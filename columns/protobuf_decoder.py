@@ -7,7 +7,6 @@ from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..client.user_errors import UserError
 from ..records.schema_registry import RegistryFailure
@@ -45,25 +44,25 @@ class ProtobufDecoder:
 
     def decode(self, values: pa.Array) -> Decoded:
         bad: dict[int, str] = {}
-        by_message: dict[Descriptor, tuple[list[int], list[bytes]]] = {}
+        by_form: dict[_Form, tuple[list[int], list[bytes]]] = {}
         for number, value in enumerate(values.to_pylist()):
             if value is None:
                 continue
             try:
                 message, rest = self._message_of(value)
-                self._form(message)
+                form = self._form(message)
             except RegistryFailure as failure:
                 raise SchemaRegistryUnavailable(str(failure)) from None
             except (ValueError, IndexError, UserError) as error:
                 bad[number] = str(error)
                 continue
-            rows, bodies = by_message.setdefault(message, ([], []))
+            rows, bodies = by_form.setdefault(form, ([], []))
             rows.append(number)
             bodies.append(rest)
         pieces, places = [pa.nulls(1, self.type)], np.zeros(len(values), np.int64)
         at = 1
-        for message, (rows, bodies) in by_message.items():
-            for kept, piece in self._converted(self._form(message), rows, bodies, bad):
+        for form, (rows, bodies) in by_form.items():
+            for kept, piece in self._converted(form, rows, bodies, bad):
                 pieces.append(piece)
                 places[kept] = np.arange(at, at + len(piece))
                 at += len(piece)
@@ -133,13 +132,8 @@ def _empty(rows: int) -> pa.Array:
 
 
 def _conformed(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    names = {one.name: number for number, one in enumerate(column.type)}
-    columns = [
-        pc.struct_field(column, [names[one.name]]).cast(one.type)
-        if one.name in names
-        else pa.nulls(len(column), one.type)
-        for one in kind
-    ]
+    parts = {one.name: part for one, part in zip(column.type, column.flatten(), strict=True)}
+    columns = [parts[one.name].cast(one.type) if one.name in parts else pa.nulls(len(column), one.type) for one in kind]
     if not columns:
         return pa.array([{}] * len(column), kind)
     return pa.StructArray.from_arrays(columns, fields=list(kind))

@@ -19,6 +19,7 @@ from .explained_errors import explained
 from .flight.jobs import JobLimits
 from .result import ResultFormat, write_result
 from .sources import OpenSources, QuerySources, TablePlace
+from .sql_names import check_fields, check_topics
 
 app = new_app("Query topics with SQL.")
 Warehouse = Annotated[
@@ -135,9 +136,12 @@ def _print_rows(sql: str, connection: Connection, sources: QuerySources, form: R
     with explained(lambda: opened[0].failure if opened else None), duckdb.connect() as database:
         database.execute("set TimeZone = 'UTC'")
         names = _tables(database, sql)
+        check_topics(names)
         opened.append(sources.opened(connection))
-        for name in names:
-            database.register(name, opened[0].table(name))
+        datasets = {name: opened[0].table(name) for name in names}
+        check_fields(sql, datasets)
+        for name, dataset in datasets.items():
+            database.register(name, dataset)
         write_result(database, sql, form, file)
         opened[0].warn()
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
-from ..client.user_errors import Misused
+from .sql_names import check_topics
 from .statement import CATALOG, SCHEMA
 
 if TYPE_CHECKING:
@@ -41,11 +41,8 @@ def locked_database(memory_bytes: int, threads: int = 1) -> duckdb.DuckDBPyConne
 
 def lock(database: duckdb.DuckDBPyConnection, datasets: Mapping[str, ds.Dataset]) -> None:
     """Adds the datasets as tables of CATALOG.SCHEMA, and locks the configuration. Raises Misused for names of one table."""
-    taken: dict[str, str] = {}
+    check_topics(datasets)
     for name, dataset in datasets.items():
-        other = taken.setdefault(name.lower(), name)
-        if other != name:
-            raise Misused(f"SQL has one name for the topics {other} and {name}: query one of them at a time")
         database.register(name, dataset)
         quoted = '"' + name.replace('"', '""') + '"'
         database.execute(f"create view {CATALOG}.{SCHEMA}.{quoted} as select * from temp.main.{quoted}")

@@ -260,11 +260,11 @@ def projected(column: pa.Array, kind: pa.DataType) -> pa.Array:
         return pa.ListArray.from_arrays(column.offsets, items, type=kind, mask=column.is_null())
     if not (pa.types.is_struct(kind) and pa.types.is_struct(column.type)):
         return floored(column, kind).cast(kind)
-    fields = []
+    fields, parts = [], column.flatten()
     for field in kind:
         number = column.type.get_field_index(field.name)
         missing = pa.nulls(len(column), field.type)
-        fields.append(missing if number < 0 else projected(pc.struct_field(column, [number]), field.type))
+        fields.append(missing if number < 0 else projected(parts[number], field.type))
     return pa.StructArray.from_arrays(fields, fields=list(kind), mask=column.is_null())
 
 

@@ -22,6 +22,7 @@ from ..arrow_reader import arrow_reader
 from ..explained_errors import explained, words_of
 from ..locked_database import lock, locked_database
 from ..sources import OpenSources
+from ..sql_names import check_fields, check_topics
 from ..statement import CATALOG, SCHEMA, select_of, topics_of
 from .jobs import MOST_FRAME_BYTES, Job, Rows, Topics
 
@@ -63,7 +64,11 @@ def answer(job: Job) -> Iterator[pa.Buffer]:
 
 def _rows(task: Rows, job: Job, sources: OpenSources) -> Iterator[pa.Buffer]:
     with locked_database(int(job.limits.memory_bytes * _DATABASE_PART)) as database:
-        lock(database, {name: sources.table(name) for name in topics_of(database, task.sql)})
+        names = topics_of(database, task.sql)
+        check_topics(names)
+        datasets = {name: sources.table(name) for name in names}
+        check_fields(task.sql, datasets)
+        lock(database, datasets)
         try:
             yield from _messages(*_result(database, task))
         except duckdb.ProgrammingError as error:

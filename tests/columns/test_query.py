@@ -70,6 +70,52 @@ def test_table_of_typed_values_warns_of_records_left_out(query: Query) -> None:
     assert json.loads(left.out) == {"offset": 300, "reason": "it is not UTF-8: invalid start byte at byte 0"}
 
 
+@pytest.mark.parametrize(
+    ("sql", "words"),
+    [
+        ("select * from twice, Twice", "one name for the topics Twice and twice"),
+        ("select value.ID from twice", "one name for the fields value.id and value.ID of twice"),
+        ("select value.id from twice", "one name for the fields value.id and value.ID of twice"),
+        ("select value['ID'] from twice", "one name for the fields value.id and value.ID of twice"),
+        ('select value.parts[1]."N" from twice', "one name for the fields value.parts.n and value.parts.N of twice"),
+        ("select unnest(value) from twice", "one name for the fields value.id and value.ID of twice"),
+    ],
+)
+def test_names_that_differ_only_in_case_are_refused_where_a_statement_needs_them(
+    place: tuple[odradek.Broker, Path], query: Query, tmp_path: Path, sql: str, words: str
+) -> None:
+    done = query(sql, *_twice(place[0], tmp_path), status=2)
+    assert words in done.err and done.out == ""
+
+
+def test_values_whose_fields_differ_only_in_case_are_whole(
+    place: tuple[odradek.Broker, Path], query: Query, tmp_path: Path
+) -> None:
+    options = (*_twice(place[0], tmp_path), "--output", "jsonl")
+    done = query("select value from twice limit 1", *options)
+    assert json.loads(done.out)["value"] == TWICE
+    done = query("select to_json(value)->>'$.ID' as x, to_json(value)->>'$.id' as y from twice limit 1", *options)
+    assert json.loads(done.out) == {"x": "2", "y": "1"}
+    assert query("select count(*) as rows from twice", *options).out.startswith('{"rows"')
+
+
+TWICE = {"id": 1, "ID": 2, "parts": [{"n": 3, "N": 4}]}
+_NUMBER = {"type": "integer"}
+_PARTS = {"type": "array", "items": {"type": "object", "properties": {"n": _NUMBER, "N": _NUMBER}}}
+TWICE_SCHEMA = {"type": "object", "properties": {"id": _NUMBER, "ID": _NUMBER, "parts": _PARTS}}
+
+
+def _twice(broker: odradek.Broker, folder: Path) -> tuple[str, ...]:
+    """Produces to two topics whose names differ in case. Returns the options that read their values."""
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for topic in ("twice", "Twice"):
+        producer.produce(topic, json.dumps(TWICE))
+    assert producer.flush(30) == 0
+    schema = folder / "twice.json"
+    schema.write_text(json.dumps(TWICE_SCHEMA))
+    return ("--value-format", "json", "--value-schema", str(schema))
+
+
 def test_csv_json_and_parquet_have_the_same_rows(
     place: tuple[odradek.Broker, Path], query: Query, tmp_path: Path
 ) -> None:
