@@ -162,7 +162,7 @@ def test_log_of_several_voters_without_a_segment_s_records_is_fetched_again(numb
 def test_log_that_begins_again_survives_a_power_loss(tmp_path: Path) -> None:
     """The snapshots and the vote are copies; the acknowledged end was never synced by a flush."""
     config = of_several(tmp_path)
-    replaced, disk = Replacements(), Disk(tmp_path, Random(1))
+    replaced, disk = Replacements(), Disk(tmp_path, Random(1), lambda: 0.0)
     disk.install(replaced)
     try:
         folder = written(config, 3)
