@@ -20,6 +20,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import replace
 from pathlib import Path
 
 from odradek.testing.simulation.cluster.faults import KINDS
@@ -159,7 +160,7 @@ def _run_apart(seed: int, arguments: Sequence[str], folder: Path, commit: str) -
     lines = ran.stdout.splitlines()
     if not lines or not lines[-1].startswith("{"):
         return Result(seed, commit, broken=f"status {ran.returncode}: {ran.stderr[-1500:]}")
-    result = Result(**json.loads(lines[-1]))
+    result = replace(Result(**json.loads(lines[-1])), commit=commit)
     if result.is_good:
         (folder / f"{seed}.txt").unlink()
     return result
@@ -171,6 +172,7 @@ def _run_one(options: argparse.Namespace) -> int:
         os.chdir(_ROOT)
         os.execve(sys.executable, [sys.executable, "-m", "tests.simulated", *sys.argv[1:]], _environment())
     options.folder.mkdir(parents=True, exist_ok=True)
+    commit = _commit()  # of the code that is imported now
     inject()
     history = options.folder / f"{options.only}.jsonl"
     round_ = Round(draw(options.only, _given(options)), history, print if options.trace else None)
@@ -179,7 +181,7 @@ def _run_one(options: argparse.Namespace) -> int:
         print("\n".join(round_.trace.lines))
     print(outcome.verdict)
     print(f"plan: {outcome.plan}")
-    result = result_of(outcome, _commit(), time.process_time())
+    result = result_of(outcome, commit, time.process_time())
     if result.is_good and not options.keep:
         history.unlink()
     print(_summary(result))

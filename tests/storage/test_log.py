@@ -350,7 +350,8 @@ def test_a_flush_waits_for_data_indexes_epochs_and_the_directory(logbook, monkey
     names = {path.name for path in synced}
     inactive = f"{0:020d}"
     epochs = "leader-epoch-checkpoint.1.tmp"
-    assert names == {f"{inactive}.log", f"{inactive}.index", f"{inactive}.timeindex", epochs, "t-0"}
+    log_directory = Path(log.path).parent.name  # at the first flush
+    assert names == {f"{inactive}.log", f"{inactive}.index", f"{inactive}.timeindex", epochs, "t-0", log_directory}
     assert log.recovery_point == log.active.base_offset
     assert log.flush_due(logbook.now_ms) is None
     log.config = LogConfig(flush_messages=1)
@@ -365,6 +366,23 @@ def test_a_flush_waits_for_data_indexes_epochs_and_the_directory(logbook, monkey
     logbook.append(log, b"x", leader_epoch=9)
     log.flush(logbook.now_ms)
     assert sum("epoch" in path.name for path in synced) == 2
+
+
+def test_first_flush_of_a_directory_or_of_its_new_name_syncs_the_log_directory(logbook, monkeypatch):
+    log = logbook.open()
+    synced = []
+    real = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda fd: (synced.append(Path(f"/proc/self/fd/{fd}").readlink()), real(fd)))
+
+    def syncs_of_the_log_directory() -> int:
+        synced.clear()
+        logbook.append(log, b"x")
+        log.flush(logbook.now_ms)
+        return synced.count(Path(log.path).parent)
+
+    assert [syncs_of_the_log_directory() for _ in range(3)] == [1, 0, 0]
+    log.move_to(f"{log.path}.moved")
+    assert [syncs_of_the_log_directory() for _ in range(2)] == [1, 0]
 
 
 def test_a_log_that_was_led_and_not_written_to_is_closed_without_touching_the_disk(logbook, monkeypatch):
