@@ -153,8 +153,8 @@ NIGHTLY = (
     ),
     Part(
         "Spark and Kafka Streams that are killed, or run through other front ends; Spark's own sink, codecs and warnings",
-        "the programs of the Spark guide and the data source in one application, one codec, one driver that is killed for each "
-        "of the source and the sink, two instances of Kafka Streams",
+        "the programs of the Spark guide and the data source in one application, one codec, one driver that is killed for "
+        "each of the source and the sink, two instances of Kafka Streams",
         (
             "compat_tests/archive/test_archive.py::test_drivers_of_spark_that_die_within_commits_*",
             "compat_tests/security/test_scram_ecosystem.py::test_spark_*",
