@@ -36,7 +36,7 @@ def redrive(connection: Connection, queue: str, partition: int, first: int, coun
         key, value = message.key(), message.value()
         if key is None and value is None:
             place = (topic, _number_of(message, "partition", MOST_INT32), _number_of(message, "offset", MOST_INT64))
-            found = _read_origin(connection, message, *place)
+            found = _read_origin(connection, message, place)
             if not found or found[0].offset() != place[2]:
                 raise UserError(f"{_place(message)}: its origin is gone, and {queue} has no copy of it")
             key, value = found[0].key(), found[0].value()
