@@ -47,11 +47,9 @@ def redrive(connection: Connection, queue: str, partition: int, first: int, coun
     return len(send(connection, chosen)) if chosen else 0
 
 
-def _read_origin(
-    connection: Connection, message: ConsumedRecord, topic: str, partition: int, offset: int
-) -> list[ConsumedRecord]:
+def _read_origin(connection: Connection, message: ConsumedRecord, place: tuple[str, int, int]) -> list[ConsumedRecord]:
     try:
-        return _read(connection, topic, partition, offset, 1)
+        return _read(connection, *place, 1)
     except UserError as error:
         words = "does not exist" if error.kind == ErrorKind.NOT_FOUND else "cannot be read now"
         raise UserError(f"{_place(message)}: its origin {words}; nothing was written", error.kind) from None
