@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -12,6 +13,7 @@ import pyarrow as pa
 from ..cli.messages import warn
 from ..cli.output import Output, Table
 from .arrow_reader import arrow_reader
+from .standard_output import standard_output
 
 #: Rows of a table for people; --output csv, json and parquet have no limit.
 MOST_TABLE_ROWS = 10_000
@@ -37,10 +39,10 @@ _COPY = {
 
 def write_result(database: duckdb.DuckDBPyConnection, sql: str, form: ResultFormat, file: Path | None) -> None:
     if form is not ResultFormat.table:
-        target = str(file) if file is not None else "/dev/stdout"
         sys.stdout.flush()
-        quoted = target.replace("'", "''")
-        database.execute(f"copy ({sql.strip().rstrip(';')}) to '{quoted}' ({_COPY[form]})")
+        with contextlib.nullcontext(str(file)) if file is not None else standard_output() as target:
+            quoted = target.replace("'", "''")
+            database.execute(f"copy ({sql.strip().rstrip(';')}) to '{quoted}' ({_COPY[form]})")
         return
     rows: list[list[Scalar]] = []
     # Closed also after an error: a reader that the interpreter's end finds open is a fatal error of Python.
