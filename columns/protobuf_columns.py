@@ -20,6 +20,7 @@ from .protobuf_well_known import (
     ColumnValues,
     Descriptor,
     durations,
+    has_like_names,
     json_texts,
     timestamps,
 )
@@ -57,7 +58,7 @@ class ProtobufColumns:
             path = f"{name}.{field.name}".lstrip(".")
             part = self._of_field(pc.struct_field(values, [number]), field, path)
             columns.append(part.values)
-            fields.append(pa.field(values.type[number].name, part.values.type))
+            fields.append(pa.field(field.name, part.values.type))
             bad = part.bad | bad
         mask = values.is_null() if values.null_count else None
         return ColumnValues(pa.StructArray.from_arrays(columns, fields=fields, mask=mask), bad)
@@ -89,7 +90,8 @@ class ProtobufColumns:
             return True
         if name not in self._plain:
             inner = [one.message_type for one in message.fields if one.message_type is not None]
-            self._plain[name] = all(not _is_replaced(one) and self._is_plain(one, (*within, name)) for one in inner)
+            are_plain = all(not _is_replaced(one) and self._is_plain(one, (*within, name)) for one in inner)
+            self._plain[name] = are_plain and not has_like_names(message.fields)
         return self._plain[name]
 
     def _of_field(self, values: pa.Array, field: Descriptor, name: str) -> ColumnValues:

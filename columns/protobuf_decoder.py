@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -11,10 +12,12 @@ import pyarrow.compute as pc
 from ..client.user_errors import UserError
 from ..records.schema_registry import RegistryFailure
 from .decoder import Decoded
-from .errors import SchemaRegistryUnavailable
+from .errors import InvalidScan, SchemaRegistryUnavailable
 from .protobuf_columns import ProtobufColumns, check_number_of_columns
 from .protobuf_files import ProtobufFiles
 from .protobuf_well_known import ColumnValues, Descriptor
+
+T = TypeVar("T")
 
 
 class ProtobufDecoder:
@@ -30,7 +33,10 @@ class ProtobufDecoder:
         self._message_of = message_of
         self._unit = unit
         self._forms: dict[Descriptor, _Form] = {}
-        self.type = _nullable(self._form(message).type)
+        try:
+            self.type = _nullable(self._form(message).type)
+        except ValueError as error:
+            raise InvalidScan(f"the message {message.full_name} has no columns: {error}") from None
 
     def _form(self, message: Descriptor) -> _Form:
         if message not in self._forms:
@@ -92,7 +98,7 @@ class _Form:
         check_number_of_columns(message)
         files = ProtobufFiles(message)
         replaced = files.replaced()
-        self._handler = HandlerPool([replaced.file]).get_for_message(replaced)
+        self._handler = _without_panic(lambda: HandlerPool([replaced.file]).get_for_message(replaced))
         self._normal, self._is_always_changed = files.normal()
         self._column = ProtobufColumns(unit)
         self._message = message
@@ -107,14 +113,19 @@ class _Form:
         return self._column.of_message(whole, self._message, "")
 
     def _read(self, bodies: list[bytes]) -> pa.Array:
-        try:
-            batch = self._handler.array_to_record_batch(pa.array(bodies, pa.binary()))
-        except BaseException as error:
-            if type(error).__name__ != "PanicException":
-                raise
-            raise ValueError("the decoder fails for it") from None  # of Rust
+        batch = _without_panic(lambda: self._handler.array_to_record_batch(pa.array(bodies, pa.binary())))
         fields = [pa.field(one.name, one.type) for one in batch.schema]
         return pa.StructArray.from_arrays(batch.columns, fields=fields) if fields else _empty(len(bodies))
+
+
+def _without_panic(work: Callable[[], T]) -> T:
+    """Returns what ptars makes. Raises ValueError for a panic of Rust, which is no Exception, and would end the process."""
+    try:
+        return work()
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise ValueError(f"the decoder fails: {str(error).partition(chr(10))[0]}") from None
 
 
 def _empty(rows: int) -> pa.Array:

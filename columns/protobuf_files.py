@@ -2,7 +2,8 @@
 
 ptars takes times as nanoseconds, which do not fit 64 bits, and other well-known types by their inner fields. So it gets the
 files of a message with other types in these places: a Timestamp and a Duration as their two numbers, JSON (`Struct`,
-`Value`, `ListValue`) and messages without a field as bytes. Enums are their numbers, so that those of proto2, which have
+`Value`, `ListValue`) and messages without a field as bytes. Fields have their numbers for names where names are too much
+alike. Enums are their numbers, so that those of proto2, which have
 no others than the named ones, lose none.
 """
 
@@ -14,7 +15,7 @@ from typing import Any, TypeAlias
 
 from .errors import InvalidScan
 from .protobuf_normal_form import without_groups, written_again
-from .protobuf_well_known import DURATION, JSON_TYPES, TIMESTAMP, Descriptor
+from .protobuf_well_known import DURATION, JSON_TYPES, TIMESTAMP, Descriptor, has_like_names
 
 #: Messages of descriptor.proto, which has no types.
 Proto: TypeAlias = Any
@@ -72,6 +73,10 @@ class ProtobufFiles:
     def _replace_in(self, proto: Proto, syntax: str) -> None:
         for one in proto.nested_type:
             self._replace_in(one, syntax)
+        if has_like_names(proto.field):
+            for field in proto.field:
+                field.name = f"f{field.number}"
+                field.ClearField("json_name")
         for field in proto.field:
             self._has_maps |= proto.options.map_entry
             name = field.type_name.lstrip(".")

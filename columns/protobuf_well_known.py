@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -30,6 +31,12 @@ _LAST_NS_S = 9_223_372_035
 _LAST_DURATION_S = 315_576_000_000
 _NANOS = 1_000_000_000
 _SECONDS = pa.decimal128(21, 9)
+
+
+def has_like_names(fields: Iterable[Descriptor]) -> bool:
+    """Returns whether names of fields differ only in case or underscores, at which ptars panics."""
+    names = [one.name.replace("_", "").lower() for one in fields]
+    return len(set(names)) < len(names)
 
 
 class ColumnValues(NamedTuple):

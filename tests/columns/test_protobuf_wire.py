@@ -228,3 +228,20 @@ def test_schema_with_an_edition_is_an_invalid_scan(tmp_path: Path, capfd: pytest
     with pytest.raises(InvalidScan, match="has an edition of Protobuf"):
         ProtobufDecoder(message, lambda data: (message, data))
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("syntax", ["proto2", "proto3"])
+def test_fields_whose_names_are_alike_are_columns_of_their_names(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], syntax: str
+) -> None:
+    inner = "message I { repeated int32 x = 1; repeated int32 X = 2; }"
+    rest = "map<string, I> m = 4; oneof o { int32 foobar = 5; int32 foo_bar = 6; }"
+    optional = "optional " if syntax == "proto2" else ""
+    fields = f"{optional}int32 id = 1; {optional}string ID = 2; {optional}I in = 3; {rest}"
+    (tmp_path / "m.proto").write_text(f'syntax = "{syntax}"; {inner} message M {{ {fields} }}')
+    message = message_of_file(tmp_path / "m.proto", "M")
+    whole = {"id": 1, "ID": "b", "in": {"x": [1], "X": [2, 3]}, "m": {"k": {"x": [4], "X": []}}, "foo_bar": 7}
+    value = GetMessageClass(message)(**whole).SerializeToString()
+    found = ProtobufDecoder(message, lambda data: (message, data)).decode(pa.array([value], pa.binary()))
+    assert not found.bad and columns(found.values[0].as_py()) == whole | {"foobar": None}
+    assert capfd.readouterr().err == ""
