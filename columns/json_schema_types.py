@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from .errors import InvalidScan
-from .inference import MOST_LEVELS
+from .inference import MOST_LEVELS, is_nameable
 
 _JSON_SCHEMA_TYPES = {"integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_()}
 
@@ -25,15 +25,16 @@ def type_of_json_schema(text: str) -> pa.DataType:
 
 
 def _of_json_schema(schema: Any, level: int) -> pa.DataType:
-    if schema is True:
+    if isinstance(schema, bool):  # of any value, of none
         return pa.string()
     kinds = schema.get("type")
     kinds = [one for one in (kinds if isinstance(kinds, list) else [kinds]) if one != "null"]
     kind = kinds[0] if len(kinds) == 1 else None
     if level < MOST_LEVELS:
-        if kind in ("object", None) and isinstance(schema.get("properties"), dict) and schema["properties"]:
-            fields = schema["properties"].items()
-            return pa.struct([(str(name), _of_json_schema(one, level + 1)) for name, one in fields])
+        if kind in ("object", None) and isinstance(schema.get("properties"), dict):
+            fields = [(name, one) for name, one in schema["properties"].items() if is_nameable(name)]
+            if fields:
+                return pa.struct([(name, _of_json_schema(one, level + 1)) for name, one in fields])
         if kind == "array" and isinstance(schema.get("items"), dict):
             return pa.list_(_of_json_schema(schema["items"], level + 1))
     return _JSON_SCHEMA_TYPES.get(str(kind), pa.string())

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .consumed import ConsumedRecord
     from .contents import Content
 
+_MEMBERSHIP = ("in", "contains")
 _INTEGER = re.compile(r"-?\d{1,400}")
 
 Filter = Callable[["ConsumedRecord", "Content", "Content"], bool]
@@ -86,6 +87,14 @@ def _environment() -> JSONPathEnvironment:
         parser_class = ExactParser
         max_recursion_depth = MOST_DEPTH + 2  # the list around the document of a filter, and what is innermost
 
+        def compare(self, left: object, operator: str, right: object) -> bool:
+            try:
+                return bool(super().compare(left, operator, right))
+            except TypeError:  # of Python's own `in`, for a value that the other one cannot have
+                if operator not in _MEMBERSHIP:
+                    raise
+                return False
+
     return Environment()
 
 
@@ -102,7 +111,7 @@ def _where(text: str) -> Filter:
         reason = (str(error) or type(error).__name__).splitlines()[0]
         raise Misused(f"--where {text!r} is not a JSONPath expression: {reason}") from None
     is_filter = query != text
-    unfit = (jsonpath.JSONPathError, ArithmeticError, TypeError, ValueError, RecursionError)
+    unfit = (jsonpath.JSONPathError, ArithmeticError, ValueError, RecursionError)
 
     def passes(message: ConsumedRecord, key: Content, value: Content) -> bool:
         document = value
