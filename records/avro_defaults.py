@@ -38,7 +38,11 @@ def marked_with_defaults(schema: AvroType, *, named: bool) -> AvroType:
 def _read_back(kind: AvroType, definitions: dict[str, AvroType], value: AvroValue, *, named: bool) -> AvroValue:
     import fastavro
 
-    schema = {"type": "record", "name": "odradek.Default", "fields": [{"name": "value", "type": kind}]}
+    schema: dict[str, AvroType] = {
+        "type": "record",
+        "name": "odradek.Default",
+        "fields": [{"name": "value", "type": kind}],
+    }
     schema |= {"__fastavro_parsed": True, "__named_schemas": definitions | {"odradek.Default": schema}}
     out = io.BytesIO()
     fastavro.schemaless_writer(out, schema, {"value": value})
