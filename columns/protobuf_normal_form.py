@@ -16,8 +16,8 @@ _SIZES = {_FIXED64: 8, _FIXED32: 4}
 def written_again(kind: Descriptor, data: bytes) -> bytes:
     """The bytes that protobuf writes of a message: without repetitions, and with the messages of all entries.
 
-    A required field may be missing. protobuf is not asked for the names of missing ones, which are in the error of
-    `SerializeToString`: with maps in the message, their search ends the process (upb of protobuf 7.36).
+    A required field may be missing. `SerializeToString` collects the names of missing ones for its error: with maps in the
+    message, upb of protobuf 7.36 ends the process there. `SerializePartialToString` does not.
     """
     from google.protobuf.message import DecodeError, EncodeError
 

@@ -129,7 +129,7 @@ def _encode_protobuf(message: Descriptor) -> Encode:
             made = json_format.Parse(text, kind())
         except json_format.ParseError as error:
             raise ValueError(str(error)) from None
-        if not made.IsInitialized():  # upb may crash where it is asked for their names
+        if not made.IsInitialized():  # upb may crash where it collects their names
             raise ValueError(f"a required field of {message.full_name} is missing")
         return bytes(made.SerializePartialToString())
 

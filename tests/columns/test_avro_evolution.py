@@ -122,7 +122,7 @@ class Kinds:
         return {"type": "map", "values": kind}, {"é": default}, {"é": value}
 
     def _record(self, draw: st.DrawFn, name: str, depth: int) -> tuple[Any, Any, Any]:
-        """Of two fields the default has the first; the second has a default of its own."""
+        """A record of two fields: the default has the first, and the second has a default of its own."""
         first, second = self.draw(draw, depth - 1), self.draw(draw, depth - 1)
         kind = record(self.name(), field("x", first[0]), field("y", second[0], default=second[1]))
         return kind, {"x": first[1]}, {"x": first[2], "y": second[2]}

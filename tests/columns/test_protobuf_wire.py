@@ -133,7 +133,7 @@ def _shown(value: Any, field: Any = None) -> Any:
 
 
 def columns(value: Any) -> Any:
-    """What a column has, as `read` returns it."""
+    """The value of a column, as `read` returns it."""
     if isinstance(value, dict):
         return {name: columns(one) for name, one in value.items()}
     if isinstance(value, list) and value and isinstance(value[0], tuple):
@@ -199,7 +199,7 @@ def test_no_bytes_make_the_decoder_print(schemas: dict[str, Messages], capfd: py
 
 
 def test_message_that_lacks_required_fields_in_a_map_does_not_end_the_process(schemas: dict[str, Messages]) -> None:
-    """upb ends it where it is asked for the names of the fields: not for each message, so many are read."""
+    """upb ends the process where it collects the names of the fields: not for each message, so the test reads many."""
     kind, rng = GetMessageClass(schemas["proto2-required"].message), random.Random(1)
     entries = [
         _varint(10 << 3 | 2) + _varint(len(one)) + one for one in (b"", b"\n\1a", b"\n\1a\x12\0", b"\x12\2\x08\1")
