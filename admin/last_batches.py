@@ -77,9 +77,9 @@ def _fetched(
     check("the last batches", response.error_code)
     names = {topic_id: name for name, topic_id in ids.items()}
     found = {}
-    for topic in response.responses:
-        name = topic.topic or names[topic.topic_id]
-        for partition in topic.partitions:
+    for fetched in response.responses:
+        name = fetched.topic or names[fetched.topic_id]
+        for partition in fetched.partitions:
             place = name, partition.partition_index
             offset = offsets[place]
             check(f"{name}-{place[1]}, offset {offset}", partition.error_code)
