@@ -250,7 +250,6 @@ def projected(column: pa.Array, kind: pa.DataType) -> pa.Array:
     if column.type == kind:
         return column
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     from ..columns.timestamp_units import floored
 

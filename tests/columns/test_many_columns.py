@@ -1,4 +1,4 @@
-"""The cost of a struct grows with the number of its columns, not with its square, in the readers that look at each of them."""
+"""The cost of a struct grows with the number of its columns, not with its square, in readers that look at each of them."""
 
 from __future__ import annotations
 
