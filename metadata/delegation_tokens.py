@@ -6,7 +6,6 @@ It is never stored. In SASL it is written in base64.
 
 from __future__ import annotations
 
-import hmac
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
@@ -50,6 +49,8 @@ class TokenSizes:
 
 
 def token_hmac(secret: str, token_id: str) -> bytes:
+    import hmac  # few clusters have tokens
+
     return hmac.digest(secret.encode(), token_id.encode(), "sha512")
 
 

@@ -9,5 +9,6 @@
 | `result.py`, `arrow_reader.py` | the rows of a query: a table for people, or a file; DuckDB's stream of them |
 | `explained_errors.py` | errors of a query in the words of a user |
 | `statement.py`, `locked_database.py` | statements that others send: their checks, and a database that reads topics alone |
+| `sql_names.py` | names of topics and fields that SQL takes for one |
 | `flight/` | `odradek query --serve` |
 """

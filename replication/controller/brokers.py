@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from ...metadata.image import METADATA_VERSION, NO_LEADER, BrokerImage, PartitionImage
 from ...metadata.metadata_version import CONTROLLER_UNREGISTRATION, CORDONED_LOG_DIRS, DIRECTORY_ASSIGNMENT, MINIMUM
@@ -33,9 +34,6 @@ from ...protocol.internal.cluster_metadata import (
 )
 from ...protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from ...protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
-from ...protocol.messages.controller_registration import ControllerRegistrationRequest, ControllerRegistrationResponse
-from ...protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
-from ...protocol.messages.unregister_controller import UnregisterControllerRequest, UnregisterControllerResponse
 from ...protocol.schema import Message
 from .brokers_to_partitions import LEADERLESS
 from .leadership import (
@@ -46,6 +44,11 @@ from .leadership import (
 )
 from .result import ControllerResult, RequestError
 from .state import ControllerState
+
+if TYPE_CHECKING:  # a single node registers no other one, and unregisters none
+    from ...protocol.messages.controller_registration import ControllerRegistrationRequest
+    from ...protocol.messages.unregister_broker import UnregisterBrokerRequest
+    from ...protocol.messages.unregister_controller import UnregisterControllerRequest
 
 #: Directory ids below this number are reserved by the protocol: unassigned, lost, ...
 _RESERVED_DIRECTORIES = 100
@@ -198,6 +201,8 @@ def register_controller(
             for f in request.features
         ],
     )
+    from ...protocol.messages.controller_registration import ControllerRegistrationResponse
+
     return ControllerResult([record], ControllerRegistrationResponse(error_message=None))
 
 
@@ -312,6 +317,8 @@ def unregister_broker(state: ControllerState, request: UnregisterBrokerRequest, 
         ),
         UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker.epoch),
     ]
+    from ...protocol.messages.unregister_broker import UnregisterBrokerResponse
+
     return ControllerResult(records, UnregisterBrokerResponse(error_message=None), atomic=False)
 
 
@@ -328,4 +335,6 @@ def unregister_controller(
     if controller_id not in state.image.cluster.controllers:
         message = f"Controller ID {controller_id} is not currently registered."
         raise RequestError(ErrorCode.CONTROLLER_ID_NOT_REGISTERED, message)
+    from ...protocol.messages.unregister_controller import UnregisterControllerResponse
+
     return ControllerResult([UnregisterControllerRecord(controller_id=controller_id)], UnregisterControllerResponse())

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Protocol
 from ...metadata.features import supported_features
 from ...protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from ...protocol.messages.broker_registration import BrokerRegistrationRequest
-from ...protocol.messages.controller_registration import ControllerRegistrationRequest
 from ...protocol.messages.registrations import RegisteredFeature, RegisteredListener
 from ...replication.random_source import random_uuid
 from ..config.listeners import SECURITY_PROTOCOLS
 from ..partitions.cordoning import cordoned_ids
 
 if TYPE_CHECKING:
+    from ...protocol.messages.controller_registration import ControllerRegistrationRequest
     from ...storage.directory import LogDirectory
     from ..config.broker_config import BrokerConfig
     from ..config.endpoint import Endpoint
@@ -72,6 +72,8 @@ class Registration:
 
     def of_controller(self, incarnation_id: bytes) -> ControllerRegistrationRequest:
         """Returns the registration as a controller (KIP-919)."""
+        from ...protocol.messages.controller_registration import ControllerRegistrationRequest  # not of a single node
+
         return ControllerRegistrationRequest(
             controller_id=self.node_id,
             incarnation_id=incarnation_id,

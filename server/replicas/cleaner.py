@@ -14,7 +14,6 @@ from ...protocol.records.errors import BatchError
 from ...storage.files.checkpoints import CLEANER_OFFSETS, find_offsets, write_offsets
 from ...storage.files.failures import LogDirectoryFailure
 from ...storage.segments.damage import SegmentSuspected
-from .compaction_process import run_job
 
 if TYPE_CHECKING:
     from ...metadata.image import TopicPartition
@@ -184,6 +183,8 @@ class LogCleaner:
         most_keys = self._config.get("log.cleaner.dedupe.buffer.size") // BYTES_PER_KEY
         cleaning = job(hosted.open_log(), dirt, self._clock.now_ms(), most_keys)
         began = time.monotonic()
+        from .compaction_process import run_job  # an idle broker compacts nothing
+
         result = await run_job(cleaning, dirt.total_bytes, self._disk)
         took_s = time.monotonic() - began
         if not await self._swap_in(hosted, cleaning, result) or hosted.log.generation != cleaning.generation:
