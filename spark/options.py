@@ -216,18 +216,10 @@ def _key_bytes(text: str) -> bytes:
         raise InvalidOptions("Option 'key' is not text") from None
 
 
-#: Options that Spark gives a source for a table of its catalog, after `CREATE TABLE`: the first one is always there.
-_OF_CATALOG = ("provider", "path", "location", "owner")
-
-
 def check_names(names: Iterable[str], allowed: Iterable[str], what: str = "") -> None:
-    """Raises InvalidOptions for a name that is not allowed. Those that Spark adds to a table of its catalog are."""
+    """Raises InvalidOptions for a name that is not allowed."""
     known = {name.lower(): name for name in allowed}
-    names = list(names)
-    of_catalog = _OF_CATALOG if _OF_CATALOG[0] in names else ()
     for name in names:
-        if name in of_catalog:
-            continue
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
             hint = f"; did you mean '{known[near[0]]}'?" if near else ""
