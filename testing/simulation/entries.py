@@ -39,7 +39,7 @@ class _Entry(NamedTuple):
     name: str
 
 
-class _Change(NamedTuple):
+class _EntryChange(NamedTuple):
     """A change of one entry; of a rename, `source` is the former one. `inode`: what the entry stands for after it, or stood
     for before a removal. `kept`: what it stood for before, if that was another file.
     """
@@ -70,7 +70,7 @@ class Entries:
         self._clock = clock
         self._on_emptied = on_emptied
         #: By node, in order.
-        self._changes: dict[str, list[_Change]] = {}
+        self._changes: dict[str, list[_EntryChange]] = {}
         self._nameless: set[Inode] = set()
         self._kept = 0
         #: The number of changes that power losses have taken back.
@@ -103,7 +103,7 @@ class Entries:
     def all_synced(self, node: str) -> None:
         self._keep_changes(node, lambda change: False)
 
-    def _keep_changes(self, node: str, is_kept: Callable[[_Change], bool]) -> None:
+    def _keep_changes(self, node: str, is_kept: Callable[[_EntryChange], bool]) -> None:
         since = self._clock() - COMMIT_S
         kept = []
         for change in self._changes.get(node, ()):
@@ -113,7 +113,7 @@ class Entries:
                 self._settle(change)
         self._changes[node] = kept
 
-    def _settle(self, change: _Change) -> None:
+    def _settle(self, change: _EntryChange) -> None:
         self._nameless.discard(change.inode)
         if change.kept is not None:
             self._undoing(lambda: change.kept.unlink(missing_ok=True))  # type: ignore[union-attr]
@@ -136,7 +136,7 @@ class Entries:
             self._settle(change)
         self.taken_back += len(changes) - kept
 
-    def _undo(self, node: str, changes: list[_Change]) -> None:
+    def _undo(self, node: str, changes: list[_EntryChange]) -> None:
         #: The inodes that directories had before they were removed and made again.
         former: dict[Inode, Inode] = {}
         directories = dict(self._directories(node, former))
@@ -150,7 +150,7 @@ class Entries:
             inode = _inode(os.stat(path))
             yield former.get(inode, inode), path
 
-    def _undo_one(self, change: _Change, directories: dict[Inode, str], former: dict[Inode, Inode]) -> None:
+    def _undo_one(self, change: _EntryChange, directories: dict[Inode, str], former: dict[Inode, Inode]) -> None:
         """Changes of other directories may be durable: what they have taken away stays away."""
         folder = directories.get(change.entry.directory)
         if folder is None:
@@ -295,7 +295,7 @@ class Entries:
         kept: Path | None = None,
     ) -> None:
         is_directory = stat.S_ISDIR(found.st_mode)
-        change = _Change(self._clock(), kind, _entry(place), _inode(found), is_directory, source, kept)
+        change = _EntryChange(self._clock(), kind, _entry(place), _inode(found), is_directory, source, kept)
         self._changes.setdefault(self._node_of(place), []).append(change)
         if kind == _CREATED and not is_directory:
             self._nameless.add(change.inode)
