@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from odradek.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
@@ -52,8 +52,10 @@ class SharedTopic:
         found = coordinator_of(self.bootstrap, f"{self.group}:{uuid_to_text(topic.topic_id)}:{partition}", SHARE)
         return None if found is None else int(found.node_id)
 
-    def lag(self) -> int | None:
-        """Returns the number of records of the topic that are not finished."""
+    def lag(self, empty: Collection[int] = ()) -> int | None:
+        """Returns the number of records of the topic that are not finished; None while it is unknown. Brokers show none for
+        partitions to which no record came: `empty`.
+        """
         found, topic = coordinator_of(self.bootstrap, self.group, GROUP), described(self.bootstrap, self.topic)
         if found is None or topic is None:
             return None
@@ -62,9 +64,10 @@ class SharedTopic:
         if response is None or response.groups[0].error_code:
             return None
         parts = [part for one in response.groups[0].topics for part in one.partitions]
-        if len(parts) < len(topic.partitions) or any(part.error_code or part.lag < 0 for part in parts):
+        if len(parts) < len(topic.partitions) or any(part.error_code for part in parts):
             return None
-        return sum(part.lag for part in parts)
+        lags = [part.lag for part in parts if part.partition_index not in empty]
+        return None if any(lag < 0 for lag in lags) else sum(lags)
 
     def leader_changes(self) -> dict[int, int] | None:
         """Returns the leader epoch of each partition: the number of changes since it was created."""

@@ -14,7 +14,7 @@ import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from .replacements import Replacements
@@ -39,7 +39,7 @@ class _Entry(NamedTuple):
     name: str
 
 
-class _Change(NamedTuple):
+class _EntryChange(NamedTuple):
     """A change of one entry; of a rename, `source` is the former one. `inode`: what the entry stands for after it, or stood
     for before a removal. `kept`: what it stood for before, if that was another file.
     """
@@ -70,7 +70,7 @@ class Entries:
         self._clock = clock
         self._on_emptied = on_emptied
         #: By node, in order.
-        self._changes: dict[str, list[_Change]] = {}
+        self._changes: dict[str, list[_EntryChange]] = {}
         self._nameless: set[Inode] = set()
         self._kept = 0
         #: The number of changes that power losses have taken back.
@@ -103,7 +103,7 @@ class Entries:
     def all_synced(self, node: str) -> None:
         self._keep_changes(node, lambda change: False)
 
-    def _keep_changes(self, node: str, is_kept: Callable[[_Change], bool]) -> None:
+    def _keep_changes(self, node: str, is_kept: Callable[[_EntryChange], bool]) -> None:
         since = self._clock() - COMMIT_S
         kept = []
         for change in self._changes.get(node, ()):
@@ -113,7 +113,7 @@ class Entries:
                 self._settle(change)
         self._changes[node] = kept
 
-    def _settle(self, change: _Change) -> None:
+    def _settle(self, change: _EntryChange) -> None:
         self._nameless.discard(change.inode)
         if change.kept is not None:
             self._undoing(lambda: change.kept.unlink(missing_ok=True))  # type: ignore[union-attr]
@@ -136,7 +136,7 @@ class Entries:
             self._settle(change)
         self.taken_back += len(changes) - kept
 
-    def _undo(self, node: str, changes: list[_Change]) -> None:
+    def _undo(self, node: str, changes: list[_EntryChange]) -> None:
         #: The inodes that directories had before they were removed and made again.
         former: dict[Inode, Inode] = {}
         directories = dict(self._directories(node, former))
@@ -150,7 +150,7 @@ class Entries:
             inode = _inode(os.stat(path))
             yield former.get(inode, inode), path
 
-    def _undo_one(self, change: _Change, directories: dict[Inode, str], former: dict[Inode, Inode]) -> None:
+    def _undo_one(self, change: _EntryChange, directories: dict[Inode, str], former: dict[Inode, Inode]) -> None:
         """Changes of other directories may be durable: what they have taken away stays away."""
         folder = directories.get(change.entry.directory)
         if folder is None:
@@ -202,8 +202,8 @@ class Entries:
 
         return opened
 
-    def _open_file(self, real: Callable[..., IO[Any]]) -> Callable[..., IO[Any]]:
-        def opened(file: AnyPath, mode: str = "r", *arguments: Any, **named: Any) -> IO[Any]:
+    def _open_file(self, real: Callable[..., IO[bytes]]) -> Callable[..., IO[bytes]]:
+        def opened(file: AnyPath, mode: str = "r", *arguments: object, **named: object) -> IO[bytes]:
             place = None if mode in ("r", "rb") or isinstance(file, int) else self._place(file, None)
             if place is None:
                 return real(file, mode, *arguments, **named)
@@ -214,16 +214,16 @@ class Entries:
 
         return opened
 
-    def _opened(self, place: str, found: os.stat_result, *, is_new: bool, is_emptied: bool) -> None:
+    def _opened(self, place: str, status: os.stat_result, *, is_new: bool, is_emptied: bool) -> None:
         if is_new:
-            self._note(place, _CREATED, found)
+            self._note(place, _CREATED, status)
         elif is_emptied:
-            self._on_emptied(_inode(found))
+            self._on_emptied(_inode(status))
 
     def _make(self, real: Callable[..., None], target: int) -> Callable[..., None]:
         """Replaces a function that makes an entry; its path is the argument of the number `target`."""
 
-        def made(*arguments: Any, dir_fd: int | None = None, **named: Any) -> None:
+        def made(*arguments: AnyPath, dir_fd: int | None = None, **named: object) -> None:
             if dir_fd is not None:
                 named["dir_fd"] = dir_fd
             real(*arguments, **named)
@@ -239,15 +239,15 @@ class Entries:
             if place is None or not os.path.lexists(place):
                 real(path, dir_fd=dir_fd)
                 return
-            found = os.lstat(place)
-            kept = self._keep(place, found)
+            status = os.lstat(place)
+            kept = self._keep(place, status)
             real(path, dir_fd=dir_fd)
-            self._note(place, _REMOVED, found, kept=kept)
+            self._note(place, _REMOVED, status, kept=kept)
 
         return removed
 
     def _rename(self, real: Callable[..., None]) -> Callable[..., None]:
-        def renamed(source: AnyPath, target: AnyPath, **named: Any) -> None:
+        def renamed(source: AnyPath, target: AnyPath, **named: object) -> None:
             before, after = self._place(source, None), self._place(target, None)
             if before is None or after is None or _is_same_file(before, after):
                 real(source, target, **named)
@@ -272,8 +272,8 @@ class Entries:
     def _node_of(self, path: str) -> str:
         return path.removeprefix(self._root).partition(os.sep)[0]
 
-    def _keep(self, place: str, found: os.stat_result) -> Path | None:
-        if stat.S_ISDIR(found.st_mode):
+    def _keep(self, place: str, status: os.stat_result) -> Path | None:
+        if stat.S_ISDIR(status.st_mode):
             return None
         self._kept += 1
         path = self._attic / str(self._kept)
@@ -289,13 +289,13 @@ class Entries:
         self,
         place: str,
         kind: str,
-        found: os.stat_result,
+        status: os.stat_result,
         *,
         source: _Entry | None = None,
         kept: Path | None = None,
     ) -> None:
-        is_directory = stat.S_ISDIR(found.st_mode)
-        change = _Change(self._clock(), kind, _entry(place), _inode(found), is_directory, source, kept)
+        is_directory = stat.S_ISDIR(status.st_mode)
+        change = _EntryChange(self._clock(), kind, _entry(place), _inode(status), is_directory, source, kept)
         self._changes.setdefault(self._node_of(place), []).append(change)
         if kind == _CREATED and not is_directory:
             self._nameless.add(change.inode)
@@ -306,8 +306,8 @@ def _is_same_file(before: str, after: str) -> bool:
     return os.path.lexists(after) and os.path.samestat(os.lstat(before), os.lstat(after))
 
 
-def _inode(found: os.stat_result) -> Inode:
-    return found.st_dev, found.st_ino
+def _inode(status: os.stat_result) -> Inode:
+    return status.st_dev, status.st_ino
 
 
 def _entry(place: str) -> _Entry:
