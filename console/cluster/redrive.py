@@ -47,9 +47,11 @@ def redrive(connection: Connection, queue: str, partition: int, first: int, coun
     return len(send(connection, chosen)) if chosen else 0
 
 
-def _read_origin(connection: Connection, message: ConsumedRecord, topic: str, *place: int) -> list[ConsumedRecord]:
+def _read_origin(
+    connection: Connection, message: ConsumedRecord, topic: str, partition: int, offset: int
+) -> list[ConsumedRecord]:
     try:
-        return _read(connection, topic, *place, 1)
+        return _read(connection, topic, partition, offset, 1)
     except UserError as error:
         words = "does not exist" if error.kind == ErrorKind.NOT_FOUND else "cannot be read now"
         raise UserError(f"{_place(message)}: its origin {words}; nothing was written", error.kind) from None

@@ -152,7 +152,7 @@ def test_no_method_changes_anything_without_the_right(world: World, route: str, 
 
 
 @pytest.mark.parametrize("name", ROLES)
-def test_every_role_gets_every_page_and_is_told_of_none(world: World, name: str) -> None:
+def test_page_of_no_route_is_no_failure_for_any_role(world: World, name: str) -> None:
     with world.visitor(name) as visitor:
         for route in ROUTES:
             for end in ("", "/nowhere", "/nowhere/at/all", "%2Fx", "/"):
