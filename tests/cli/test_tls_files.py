@@ -102,7 +102,7 @@ def test_store_is_used_or_refused_with_its_reason(
 
 @pytest.fixture(scope="module")
 def broker(stores: Stores, tmp_path_factory: pytest.TempPathFactory) -> Iterator[odradek.Broker]:
-    """It takes clients with a certificate of its authority alone."""
+    """A broker that takes clients with a certificate of its authority alone."""
     folder = tmp_path_factory.mktemp("broker")
     config = {
         **pem_properties(stores.authority.issue(name="node"), stores.authority, folder),
@@ -201,7 +201,7 @@ WRONG_SERVERS = {
 
 @pytest.mark.parametrize("server", ["console", "query"])
 def test_server_names_what_is_wrong_with_its_files(stores: Stores, tmp_path: Path, server: str) -> None:
-    """Before anything else: no prompt for a password, no other process, and no lines of a library."""
+    """Comes before anything else: no prompt for a password, no other process, and no lines of a library."""
     certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
     options = ["--tls-certificate", str(certificate), "--tls-key", str(key), "-b", "127.0.0.1:1"]
     words = ["console", "--port", "0"] if server == "console" else ["query", "--serve", "127.0.0.1:0"]

@@ -102,7 +102,7 @@ def token_in(page: str) -> str:
 
 
 def token_of(visitor: TestClient) -> str:
-    """A viewer's pages have one form, which ends the session."""
+    """The token of the forms of a page; a viewer has one form, which ends the session."""
     return token_in(visitor.get("/topics").text)
 
 
@@ -221,7 +221,7 @@ def test_editor_and_console_for_reading_change_no_topic_of_others(
 
 
 def test_administrator_and_editor_change_what_they_are_granted(world: World) -> None:
-    """What the tests above send is no form that would do nothing anyway."""
+    """Shows that the forms of the tests above do something."""
     with world.visitor("eve") as editor:
         for route, value in (("/topics", "mine.b"), ("/topics/{topic}/messages", OWN), ("/topics/{topic}/alter", OWN)):
             before = world.state()
