@@ -51,7 +51,7 @@ def opened(
 
 
 class NoHttp(OSError):
-    """What came is no response of HTTP, or the URL is none."""
+    """A response that is none of HTTP, or a URL that is none."""
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):

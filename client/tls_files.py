@@ -1,4 +1,4 @@
-"""The TLS files of a client: a context of TLS with them, and why a file, a text or a password cannot be used.
+"""The TLS files of a client or a server: a context of TLS with them, and why a file, a text or a password cannot be used.
 
 OpenSSL says `PEM lib` for a wrong password, a missing key and a damaged file alike, so a failure is looked into.
 """
@@ -54,6 +54,20 @@ def ssl_context(security: Security) -> ssl.SSLContext:
     context.check_hostname = security.verifies_host
     _identify(context, security)
     return context
+
+
+def check_server_files(certificate: Path, key: Path) -> None:
+    """Raises InvalidOptions for files of --tls-certificate and --tls-key that no server can use. A key has no password: a
+    server starts where nobody types one.
+    """
+    import ssl
+
+    chain, own = _read(str(certificate), "--tls-certificate"), _read(str(key), "--tls-key")
+    _checked(chain, b"CERTIFICATE-----", "certificate")
+    _checked(own, b"PRIVATE KEY-----", "private key")
+    if b"ENCRYPTED" in own.data:
+        raise own.unusable("its private key is encrypted: write it without a password by `openssl pkey`")
+    _load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), chain, own, "")
 
 
 def _read(path: str, names: str) -> _Pem:

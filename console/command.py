@@ -20,6 +20,7 @@ from ..admin.connection import Connection, connection_of
 from ..cli.client.options import client_command, new_app
 from ..client.loopback import is_loopback
 from ..client.properties import REGISTRY_URL
+from ..client.tls_files import check_server_files
 from ..client.user_errors import Misused, UserError
 from ..client.user_info import apart
 from .access import audit
@@ -198,6 +199,8 @@ def _check(host: str, certificate: Path | None, key: Path | None, *, has_logins:
         )
     if (certificate is None) != (key is None):
         raise Misused("give both --tls-certificate and --tls-key")
+    if certificate is not None and key is not None:
+        check_server_files(certificate, key)
 
 
 def _clusters(names: list[str], timeout_s: float) -> dict[str, Connection]:

@@ -1,4 +1,4 @@
-"""Responses of an issuer within a size and a time: whoever opens the page of logins has the console ask for them."""
+"""Responses of an issuer within a size and a time: a visitor without a login has the console send requests for them."""
 
 from __future__ import annotations
 

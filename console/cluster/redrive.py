@@ -36,7 +36,7 @@ def redrive(connection: Connection, queue: str, partition: int, first: int, coun
         key, value = message.key(), message.value()
         if key is None and value is None:
             place = (topic, _number_of(message, "partition", MOST_INT32), _number_of(message, "offset", MOST_INT64))
-            found = _read_origin(connection, message, place)
+            found = _read_origin(connection, message, *place)
             if not found or found[0].offset() != place[2]:
                 raise UserError(f"{_place(message)}: its origin is gone, and {queue} has no copy of it")
             key, value = found[0].key(), found[0].value()
@@ -47,9 +47,11 @@ def redrive(connection: Connection, queue: str, partition: int, first: int, coun
     return len(send(connection, chosen)) if chosen else 0
 
 
-def _read_origin(connection: Connection, message: ConsumedRecord, place: tuple[str, int, int]) -> list[ConsumedRecord]:
+def _read_origin(
+    connection: Connection, message: ConsumedRecord, topic: str, partition: int, offset: int
+) -> list[ConsumedRecord]:
     try:
-        return _read(connection, *place, 1)
+        return _read(connection, topic, partition, offset, 1)
     except UserError as error:
         words = "does not exist" if error.kind == ErrorKind.NOT_FOUND else "cannot be read now"
         raise UserError(f"{_place(message)}: its origin {words}; nothing was written", error.kind) from None

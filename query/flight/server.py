@@ -13,6 +13,7 @@ import grpc
 
 from ...admin.connection import Connection
 from ...client.loopback import is_loopback
+from ...client.tls_files import check_server_files
 from ...client.user_errors import Misused, UserError
 from ..sources import QuerySources
 from .jobs import JobLimits
@@ -85,6 +86,8 @@ class QueryServer:
 def _check(host: str, options: ServerOptions, *, has_logins: bool) -> None:
     if (options.certificate is None) != (options.key is None):
         raise Misused("give both --tls-certificate and --tls-key")
+    if options.certificate is not None and options.key is not None:
+        check_server_files(options.certificate, options.key)
     if is_loopback(host):
         return
     if not has_logins and not options.allows_anonymous:

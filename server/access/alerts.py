@@ -32,7 +32,7 @@ class AlertingTls(ssl.SSLObject):
         self.accepted = None
 
     def _send_alert(self) -> None:
-        """Sends what is left without a wait. The peer has taken what came before: it has answered that."""
+        """Sends the bytes that are left, without a wait. The peer has read those before, and has responded."""
         if self.accepted is not None and (alert := self.outgoing.read()):
             with contextlib.suppress(OSError):
                 self.accepted.send(alert)

@@ -102,7 +102,7 @@ def test_store_is_used_or_refused_with_its_reason(
 
 @pytest.fixture(scope="module")
 def broker(stores: Stores, tmp_path_factory: pytest.TempPathFactory) -> Iterator[odradek.Broker]:
-    """It takes clients with a certificate of its authority alone."""
+    """A broker that takes clients with a certificate of its authority alone."""
     folder = tmp_path_factory.mktemp("broker")
     config = {
         **pem_properties(stores.authority.issue(name="node"), stores.authority, folder),
@@ -186,3 +186,28 @@ def test_store_with_key_and_certificate_serves_both_kinds_of_clients(
     assert odradek_command("produce", "orders", "--create", *options, stdin="a\n").status == 0
     assert odradek_command("consume", "orders", "-o", "beginning", "--count", "1", *options).out.rstrip() == "a"
     assert odradek_command("topic", "list", *options).status == 0
+
+
+#: By what is wrong with the files of a server: its certificate and its key, by their names in `Stores`, and the reason.
+WRONG_SERVERS = {
+    "no certificate": ("missing", "good", "is empty"),
+    "a damaged certificate": ("damaged", "good", "is damaged"),
+    "no key": ("good", "missing", "is empty"),
+    "a damaged key": ("good", "damaged", "its private key is damaged"),
+    "the key of another": ("good", "of another", "is not that of the certificate"),
+    "a key with a password": ("good", "encrypted", "its private key is encrypted"),
+}
+
+
+@pytest.mark.parametrize("server", ["console", "query"])
+def test_server_names_what_is_wrong_with_its_files(stores: Stores, tmp_path: Path, server: str) -> None:
+    """Comes before anything else: no prompt for a password, no other process, and no lines of a library."""
+    certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    options = ["--tls-certificate", str(certificate), "--tls-key", str(key), "-b", "127.0.0.1:1"]
+    words = ["console", "--port", "0"] if server == "console" else ["query", "--serve", "127.0.0.1:0"]
+    for wrong, (chain, own, reason) in WRONG_SERVERS.items():
+        certificate.write_bytes(stores.chains[chain])
+        key.write_bytes(stores.keys[own])
+        done = odradek_command(*words, *options)
+        assert done.status == MISUSED and reason in done.err and "--tls-" in done.err, (wrong, done)
+        assert done.err.count("\n") == 1 and done.out == "" and PASSWORD not in done.err, (wrong, done)

@@ -18,7 +18,7 @@ from odradek.console.backend import Backend
 from odradek.console.settings import Settings
 from starlette.testclient import TestClient
 
-from tests.hostile.token_liars import CLIENT, SECRET, Answer, endpoint, sends
+from tests.hostile.token_liars import CLIENT, SECRET, Reply, endpoint, sends
 
 pytestmark = pytest.mark.usefixtures("sockets")
 
@@ -80,11 +80,11 @@ def test_metadata_of_another_form_is_a_sentence(form: str, tmp_path: Path) -> No
 def test_address_that_is_none_is_not_followed(name: str, tmp_path: Path) -> None:
     for address in ADDRESSES:
 
-        def answer(request: BaseHTTPRequestHandler, wrong: object = address) -> None:
+        def reply(request: BaseHTTPRequestHandler, wrong: object = address) -> None:
             url = f"http://127.0.0.1:{request.server.server_port}"  # type: ignore[attr-defined]
             sends(200, metadata(url, **{name: wrong}))(request)
 
-        with endpoint(answer) as lying:
+        with endpoint(reply) as lying:
             response = visitor(lying.url.removesuffix("/token"), tmp_path).get("/login/oidc")
         if response.status_code == 302:  # one that is not needed here
             place = urlsplit(response.headers["location"])
@@ -103,12 +103,12 @@ def test_token_of_another_form_is_a_sentence(form: str, tmp_path: Path) -> None:
         "words of the issuer": json.dumps({"error": "invalid_client", "error_description": "x" * 5000}).encode(),
     }
 
-    def answer(request: BaseHTTPRequestHandler) -> None:
+    def reply(request: BaseHTTPRequestHandler) -> None:
         url = f"http://127.0.0.1:{request.server.server_port}"  # type: ignore[attr-defined]
-        respond: Answer = sends(200, metadata(url) if "well-known" in request.path else bodies[form])
+        respond: Reply = sends(200, metadata(url) if "well-known" in request.path else bodies[form])
         respond(request)
 
-    with endpoint(answer) as lying:
+    with endpoint(reply) as lying:
         browser = visitor(lying.url.removesuffix("/token"), tmp_path)
         begun = browser.get("/login/oidc")
         (state,) = parse_qs(urlsplit(begun.headers["location"]).query)["state"]
@@ -119,11 +119,11 @@ def test_token_of_another_form_is_a_sentence(form: str, tmp_path: Path) -> None:
 def test_issuer_that_drips_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounded_transport, "WHOLE_S", 0.3)
 
-    def answer(request: BaseHTTPRequestHandler) -> None:
+    def reply(request: BaseHTTPRequestHandler) -> None:
         request.wfile.write(b"HTTP/1.1 200 OK\r\n\r\n")
         while not request.server.released.wait(0.05):  # type: ignore[attr-defined]
             request.wfile.write(b" ")
 
-    with endpoint(answer) as lying:
+    with endpoint(reply) as lying:
         response = visitor(lying.url.removesuffix("/token"), tmp_path).get("/login/oidc")
     assert response.status_code == 502 and "did not come whole" in check(response.text)

@@ -59,8 +59,8 @@ def run(address: str, url: str, *words: str) -> Done:
 @pytest.mark.parametrize("command", ["topic list", "produce orders", "consume orders -o beginning"])
 @pytest.mark.parametrize("liar", LIARS)
 def test_lie_ends_a_command_with_its_reason(address: str, liar: str, command: str) -> None:
-    answer, words = LIARS[liar]
-    with endpoint(answer) as lying:
+    reply, words = LIARS[liar]
+    with endpoint(reply) as lying:
         began = time.monotonic()
         done = run(address, lying.url, *command.split())
         assert time.monotonic() - began < LIMIT_S, done

@@ -12,15 +12,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from tests.security.issuer import Issuer
 
-Answer = Callable[[BaseHTTPRequestHandler], None]
+Reply = Callable[[BaseHTTPRequestHandler], None]
 CLIENT, SECRET = "node", "s3cret-of-the-client-77"
 
 
 class Endpoint(ThreadingHTTPServer):
     """`seen`: the Authorization of each request."""
 
-    def __init__(self, answer: Answer) -> None:
-        self.answer = answer
+    def __init__(self, reply: Reply) -> None:
+        self.reply = reply
         self.seen: list[str | None] = []
         self.released = threading.Event()
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -36,7 +36,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length") or 0))
         self.server.seen.append(self.headers.get("Authorization"))
-        self.server.answer(self)
+        self.server.reply(self)
 
     do_POST = do_GET
 
@@ -45,8 +45,8 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def endpoint(answer: Answer) -> Iterator[Endpoint]:
-    made = Endpoint(answer)
+def endpoint(reply: Reply) -> Iterator[Endpoint]:
+    made = Endpoint(reply)
     thread = threading.Thread(target=made.serve_forever, args=(0.05,), daemon=True)
     thread.start()
     try:
@@ -58,8 +58,8 @@ def endpoint(answer: Answer) -> Iterator[Endpoint]:
         thread.join()
 
 
-def sends(status: int, body: bytes, **headers: str) -> Answer:
-    def answer(request: BaseHTTPRequestHandler) -> None:
+def sends(status: int, body: bytes, **headers: str) -> Reply:
+    def reply(request: BaseHTTPRequestHandler) -> None:
         request.send_response(status)
         for name, value in headers.items():
             request.send_header(name, value)
@@ -67,15 +67,15 @@ def sends(status: int, body: bytes, **headers: str) -> Answer:
         request.end_headers()
         request.wfile.write(body)
 
-    return answer
+    return reply
 
 
-def writes(data: bytes) -> Answer:
-    def answer(request: BaseHTTPRequestHandler) -> None:
+def writes(data: bytes) -> Reply:
+    def reply(request: BaseHTTPRequestHandler) -> None:
         request.wfile.write(data)
         request.close_connection = True
 
-    return answer
+    return reply
 
 
 def silent(request: BaseHTTPRequestHandler) -> None:
@@ -83,7 +83,7 @@ def silent(request: BaseHTTPRequestHandler) -> None:
     request.server.released.wait(60)
 
 
-def token(text: object) -> Answer:
+def token(text: object) -> Reply:
     return sends(200, json.dumps({"access_token": text, "token_type": "Bearer"}).encode())
 
 
@@ -92,8 +92,8 @@ def _unsigned(issuer: Issuer) -> str:
     return ".".join(base64.urlsafe_b64encode(json.dumps(one).encode()).rstrip(b"=").decode() for one in parts) + "."
 
 
-def liars(issuer: Issuer) -> dict[str, tuple[Answer, str]]:
-    """By name the answer, and words of the error that a client gets."""
+def liars(issuer: Issuer) -> dict[str, tuple[Reply, str]]:
+    """By name the response, and words of the error that a client gets."""
     page = b"<html>" + SECRET.encode()
     return {
         "wrong credentials": (

@@ -25,7 +25,7 @@ LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
     "asyncio": asyncio.new_event_loop,
     "uvloop": uvloop.new_event_loop,
 }
-#: What is wrong with the client's certificate, and the alerts of TLS 1.2 and 1.3 for it.
+#: Faults of the client's certificate, and the alerts of TLS 1.2 and 1.3 for it.
 WRONG = {
     "missing": ("HANDSHAKE_FAILURE", "CERTIFICATE_REQUIRED"),
     "of another authority": ("UNKNOWN_CA", "UNKNOWN_CA"),
