@@ -33,7 +33,7 @@ _LEAST_BATCHES, _MOST_BATCHES = 1, 4
 #: Batches that are left in the source behind those that a round waits for. More than a query copies before its kill.
 _LEFT_BATCHES = 30
 _MOST_DELAY_S, _DEADLINE_S = 1.5, 300
-#: What a round kills.
+#: The kinds of kills, of which a round draws one.
 KILLS = ("driver", "driver", "broker", "both")
 
 

@@ -186,7 +186,7 @@ def test_records_are_there_once_through_kills_of_driver_and_broker(
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parents[2]))
     running: BrokerProcess = new_broker({})  # type: ignore[operator]
     copies = Copies(running, tmp_path, seed=int(os.environ.get("ODRADEK_SEED", "1")))
-    # It compares the partitions of both topics.
+    # Each run ends with a comparison of the partitions of both topics.
     if pytestconfig.pluginmanager.has_plugin("without_nightly"):
         copies.run(rounds=1, kills=("both",))
     else:
