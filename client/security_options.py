@@ -168,9 +168,12 @@ def login_of(security: Security, timeout_s: float = TOKEN_S) -> Login | None:
 
         return KerberosLogin("", None, security.kerberos_service, "")
     if security.mechanism == "OAUTHBEARER":
-        from .token_login import TokenLogin
+        from .token_login import ClientCredentials, TokenLogin
 
-        return TokenLogin(security, timeout_s)
+        credentials = ClientCredentials(
+            security.client_id, security.client_secret, security.scope, security.token_endpoint
+        )
+        return TokenLogin(credentials, timeout_s)
     from .sasl import PasswordLogin
 
     return PasswordLogin(security.mechanism, security.username, security.password)

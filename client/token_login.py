@@ -8,7 +8,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from base64 import b64encode
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..http_exchange import opened
 from .errors import NoToken
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     import http.client
 
     from .sasl import SaslClient
-    from .security_options import Security
 
 #: Limit of a token endpoint's response. Brokers take 512 KiB of a login.
 _MOST_BYTES = 256 << 10
@@ -37,15 +36,24 @@ _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 _CREDENTIALS = "check the client id and secret"
 
 
+class ClientCredentials(NamedTuple):
+    """`scope`: "" for the endpoint's own. `endpoint`: its URL, without a user."""
+
+    client_id: str
+    client_secret: str
+    scope: str
+    endpoint: str
+
+
 class TokenLogin:
     """See `odradek.client.sasl.Login`."""
 
     mechanism = "OAUTHBEARER"
     may_wait = True
 
-    def __init__(self, security: Security, timeout_s: float) -> None:
-        self.username = security.client_id
-        self._tokens = TokenProvider(security, timeout_s)
+    def __init__(self, credentials: ClientCredentials, timeout_s: float) -> None:
+        self.username = credentials.client_id
+        self._tokens = TokenProvider(credentials, timeout_s)
 
     def client(self, host: str) -> SaslClient:
         return OAuthClient(self._token, {})
@@ -60,19 +68,19 @@ class TokenLogin:
 class TokenProvider:
     """A new token for each connection: a command is short. `timeout_s`: of the whole exchange."""
 
-    def __init__(self, security: Security, timeout_s: float) -> None:
-        self._security = security
+    def __init__(self, credentials: ClientCredentials, timeout_s: float) -> None:
+        self._credentials = credentials
         self._timeout_s = timeout_s
 
     def token(self) -> str:
         """Raises NoToken with the reason, which has nothing of the credentials or of a token."""
-        security = self._security
-        form = {"grant_type": "client_credentials"} | ({"scope": security.scope} if security.scope else {})
-        basic = b64encode(f"{security.client_id}:{security.client_secret}".encode()).decode()
+        client_id, client_secret, scope, endpoint = self._credentials
+        form = {"grant_type": "client_credentials"} | ({"scope": scope} if scope else {})
+        basic = b64encode(f"{client_id}:{client_secret}".encode()).decode()
         headers = {"Authorization": f"Basic {basic}", "Content-Type": "application/x-www-form-urlencoded"}
         try:
             data = urllib.parse.urlencode(form).encode()
-            request = urllib.request.Request(security.token_endpoint, data, headers)
+            request = urllib.request.Request(endpoint, data, headers)
             with opened(request, self._timeout_s, self._timeout_s) as response:
                 body = response.read(_MOST_BYTES + 1)
         except urllib.error.HTTPError as error:
@@ -97,7 +105,7 @@ class TokenProvider:
         return token
 
     def _failed(self, words: str) -> NoToken:
-        return NoToken(f"the token endpoint {self._security.token_endpoint} {words}")
+        return NoToken(f"the token endpoint {self._credentials.endpoint} {words}")
 
 
 def _status_words(error: urllib.error.HTTPError) -> str:

@@ -50,7 +50,7 @@ ODD = {
 
 @dataclass
 class Found:
-    """What the session has read. `tables`: the rows by case and way."""
+    """Rows that the session has read. `tables`: the rows by case and way."""
 
     tables: dict[tuple[str, str], pa.Table]
     printed: dict[str, Any]

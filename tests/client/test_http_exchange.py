@@ -12,8 +12,7 @@ from collections.abc import Iterator
 import pytest
 from odradek.cli.processes.endpoint import health
 from odradek.client.errors import NoToken
-from odradek.client.security_options import security_of
-from odradek.client.token_login import TokenProvider
+from odradek.client.token_login import ClientCredentials, TokenProvider
 from odradek.client.user_errors import UserError
 from odradek.http_exchange import opened
 from odradek.records.schema_registry import SchemaRegistry
@@ -86,17 +85,9 @@ def test_schema_registry_that_drips_is_an_error(first: bytes) -> None:
 
 def test_token_endpoint_that_drips_gives_no_token() -> None:
     with server(HEAD, drips=True) as url:
-        security = security_of(
-            {
-                "security.protocol": "SASL_PLAINTEXT",
-                "sasl.mechanism": "OAUTHBEARER",
-                "sasl.oauthbearer.token.endpoint.url": url,
-                "sasl.oauthbearer.client.id": "app",
-                "sasl.oauthbearer.client.secret": "secret",
-            }
-        )
+        credentials = ClientCredentials("app", "secret", "", url)
         with pytest.raises(NoToken, match="gives no response: it did not come whole"):
-            TokenProvider(security, WHOLE_S).token()
+            TokenProvider(credentials, WHOLE_S).token()
 
 
 def test_issuer_that_drips_gives_no_keys() -> None:

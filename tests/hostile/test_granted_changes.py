@@ -81,7 +81,9 @@ class World:
             found: dict[str, Any] = {
                 "topics": {one.name: len(one.partitions) for one in topics},
                 "offsets": [sorted(partition_offsets(admin, topics, at).items()) for at in (EARLIEST, LATEST)],
-                "configs": repr(sorted(describe_topic_configs(admin, names, ["retention.ms"]).items())),
+                "configs": repr(
+                    sorted(describe_topic_configs(admin, [one.name for one in topics], ["retention.ms"]).items())
+                ),
                 "commits": sorted(stored_offsets(admin, "readers", shares=False).items()),
                 "rules": sorted(map(repr, acls.describe_acls(admin, acls.AclFilter()))),
                 "users": repr(users.describe_users(admin)),
