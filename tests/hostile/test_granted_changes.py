@@ -78,12 +78,11 @@ class World:
         """Everything that a console can change."""
         with self.connection.admin() as admin:
             topics = [one for one in described_topics(admin, None) if not one.is_internal]
+            configs = describe_topic_configs(admin, [one.name for one in topics], ["retention.ms"])
             found: dict[str, Any] = {
                 "topics": {one.name: len(one.partitions) for one in topics},
                 "offsets": [sorted(partition_offsets(admin, topics, at).items()) for at in (EARLIEST, LATEST)],
-                "configs": repr(
-                    sorted(describe_topic_configs(admin, [one.name for one in topics], ["retention.ms"]).items())
-                ),
+                "configs": repr(sorted(configs.items())),
                 "commits": sorted(stored_offsets(admin, "readers", shares=False).items()),
                 "rules": sorted(map(repr, acls.describe_acls(admin, acls.AclFilter()))),
                 "users": repr(users.describe_users(admin)),

@@ -246,6 +246,14 @@ NIGHTLY = (
         ),
     ),
     Part(
+        "each method and form of the console without the right, from another site or session",
+        "each page by each role, and what an editor and an administrator may change",
+        (
+            "tests/hostile/test_granted_changes.py::test_no_method_changes_anything_without_the_right",
+            "tests/hostile/test_granted_changes.py::test_form_of_another_site_or_session_changes_nothing",
+        ),
+    ),
+    Part(
         "attacks that are measured: memory, latency and time of large requests, and odd command lines",
         "each attack beside a good client with its memory, fields on one node, stalls, the cost of configs and envelopes",
         (
