@@ -245,9 +245,12 @@ def _check_texts(message: Message, path: str) -> None:
     """Raises ValueError for a text of proto2 that is not UTF-8: protobuf has its bytes in place of it, and JSON of protobuf
     the text of those that a field of bytes would have.
     """
+    from google.protobuf.message import Message
+
     for field, value in message.ListFields():
         name, kind = f"{path}{field.name}", field.message_type
-        values = list(value) if field.is_repeated else [value]
+        # FieldDescriptor has `is_repeated` from protobuf 6.31 on, and no `label` any more later.
+        values = [value] if isinstance(value, (Message, str, bytes, int, float)) else list(value)
         if kind is not None and kind.GetOptions().map_entry:
             entry = kind.fields_by_name
             if entry["key"].type == field.TYPE_STRING:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -119,7 +119,7 @@ def _field(message: Any, field: Any) -> Any:
         inner = kind.fields_by_name["value"].message_type
         entry = kind.fields_by_name["value"]
         return {key: read(value[key], inner) if inner else _shown(value[key], entry) for key in value}
-    if field.is_repeated:
+    if not isinstance(value, (Message, str, bytes, int, float)):
         return [read(one, kind) if kind else _shown(one, field) for one in value]
     if field.has_presence and not message.HasField(field.name):
         return None
