@@ -94,7 +94,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
         (dripping(_OK), "did not come whole within 0.5 s"),
         (dripping(b"HTTP/1.1 200 OK\r\nX-Long: "), "did not come whole within 0.5 s"),
         (dripping(b"HTTP/1.1 500 Odd\r\nConnection: close\r\n\r\n"), "500"),
-        (sending(b"no HTTP at all\r\n\r\n"), "no HTTP at all"),
+        (sending(b"no HTTP at all\r\n\r\n"), "no response of HTTP"),
         (sending(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nodradek_connections 3\n"), "bytes are missing"),
         (sending(b"HTTP/1.1 404 Not Found\r\nConnection: close\r\n\r\n"), "404"),
         (sending(b""), "without response"),
