@@ -43,7 +43,9 @@ def select_of(sql: str) -> str:
     """
     data = sql.encode()  # DuckDB counts bytes
     tokens = [
-        (at, data[at : at + 1] == b";" and kind == duckdb.token_type.operator) for at, kind in duckdb.tokenize(sql)
+        (at, data[at : at + 1] == b";" and kind == duckdb.token_type.operator)
+        for at, kind in duckdb.tokenize(sql)
+        if kind != duckdb.token_type.comment
     ]
     begin = next((at for at, is_end in tokens if not is_end), len(data))
     end = next((at for at, is_end in tokens if is_end and at > begin), len(data))

@@ -18,6 +18,7 @@ from pathlib import Path
 from ...protocol.checksum import crc32c
 from ...replication.quorum.log import SnapshotId as RaftEnd
 from ...storage.files.descriptors import open_fd
+from ...storage.files.failures import LogDirectoryFailure
 from ...storage.files.writes import set_aside, sync_directory, sync_if_exists, write_fully
 
 FLUSHED_END = "odradek-metadata-end"
@@ -27,9 +28,12 @@ NOWHERE = RaftEnd(0, 0)
 
 
 class FlushedEnd:
-    """`recorded`: the offset in the file. Raises OSError."""
+    """`recorded`: the offset in the file. Raises OSError; `flushed` and `truncating`, of a node that runs,
+    LogDirectoryFailure.
+    """
 
     def __init__(self, directory: Path) -> None:
+        self._directory = str(directory)
         self._path = str(directory / FLUSHED_END)
         self.is_damaged = False
         #: Whether the file has an offset, and is as it was written.
@@ -57,12 +61,18 @@ class FlushedEnd:
     def flushed(self, end: RaftEnd) -> None:
         """Records that everything below `end` is on the disk. The old end stays while the log has less than was flushed."""
         if end != self.recorded and self.reaches(end):
-            self._write(end, sync=False)
+            self._write_or_fail(end, sync=False)
 
     def truncating(self, before: RaftEnd, end: RaftEnd) -> None:
         """The log, which ends at `before`, is about to be cut."""
         if self.reaches(before) and end.end_offset < self.recorded.end_offset:
-            self._write(end, sync=True)
+            self._write_or_fail(end, sync=True)
+
+    def _write_or_fail(self, end: RaftEnd, *, sync: bool) -> None:
+        try:
+            self._write(end, sync=sync)
+        except OSError as error:
+            raise LogDirectoryFailure(self._directory, f"writing {self._path}", error) from error
 
     def sync(self) -> None:
         """Makes the recorded end survive a power loss."""

@@ -9,6 +9,7 @@ from ...protocol.errors import ErrorCode
 from ..config.endpoint import Endpoint as ClientEndpoint
 
 if TYPE_CHECKING:
+    from ...metadata.image import MetadataImage, TopicImage
     from ..partitions.partitions import Partitions
     from ..runtime.metadata_cache import MetadataCache
 
@@ -84,9 +85,9 @@ class Leaders:
         """Returns the error for a partition, by its topic's name or id, that this broker does not host: it is hosted on
         other brokers, it does not exist, there is no room for it here, or it is not open yet. The last is opened next.
         """
-        image = self._metadata.image
-        found = image.topic_by_id(topic) if isinstance(topic, bytes) else image.topic(topic)
-        if found is None:
+        found = _topic_of(self._metadata.image, topic)
+        # A topic may be deleted by an image that is being published: its replicas go before the image is that of all.
+        if found is None or _topic_of(self._metadata.newest, topic) is None:
             return ErrorCode.UNKNOWN_TOPIC_ID if isinstance(topic, bytes) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if (found.name, index) in self._partitions.pending:
             return ErrorCode.KAFKA_STORAGE_ERROR
@@ -94,3 +95,7 @@ class Leaders:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         self._partitions.want((found.name, index))
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def _topic_of(image: MetadataImage, topic: str | bytes) -> TopicImage | None:
+    return image.topic_by_id(topic) if isinstance(topic, bytes) else image.topic(topic)

@@ -119,7 +119,8 @@ class Here:
         partitions = OpenPartitions(hosted, pending or set())
         self.wanted = partitions.wanted
         here: Any = partitions
-        self.leaders = Leaders(cache_of(image), here, inter_broker_listener=IN, node_id=0)
+        self.metadata = cache_of(image)
+        self.leaders = Leaders(self.metadata, here, inter_broker_listener=IN, node_id=0)
 
 
 @pytest.mark.parametrize("topic", [TOPIC, TOPIC_ID])
@@ -162,6 +163,16 @@ def test_partition_that_is_not_here_has_its_reason(topic: Any, index: int, pendi
     here = Here(image_of(*BROKERS), pending={(TOPIC, 0)} if pending else None)
     assert here.leaders.absent_error(topic, index) == error
     assert here.wanted == ([(TOPIC, 0)] if error == ErrorCode.NOT_LEADER_OR_FOLLOWER else [])
+
+
+@pytest.mark.parametrize(
+    ("topic", "error"), [(TOPIC, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), (TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_ID)]
+)
+def test_topic_is_unknown_while_its_deletion_is_published(topic: Any, error: ErrorCode) -> None:
+    here = Here(image_of(*BROKERS))
+    here.metadata.being_published = EMPTY_IMAGE
+    assert here.leaders.absent_error(topic, 0) == error
+    assert here.wanted == []
 
 
 # ---- log lines
