@@ -269,6 +269,17 @@ def test_search_goes_on_in_slices_with_progress_until_it_is_stopped(messages: Br
     assert messages.errors() == []
 
 
+def test_search_goes_on_after_its_connection_was_lost(messages: Browser) -> None:
+    messages.open(f"/topics/many/messages?value=%22n%22%3A%20{NEEDLE}%7D")
+    messages.await_true(lambda: messages.find(".stop").is_displayed())
+    messages.driver.set_network_conditions(offline=True, latency=0, throughput=1 << 20)
+    messages.await_true(lambda: messages.find("#offline").is_displayed())
+    messages.driver.delete_network_conditions()
+    messages.await_text("1 shown of", _SEARCH_S)
+    assert not messages.find("#offline").is_displayed()
+    messages.errors()  # Chromium logs the requests without a connection
+
+
 def test_count_beside_the_title_grows_with_the_rows_of_a_search(messages: Browser) -> None:
     """The matches are 100,000 records apart, so that several slices bring one or more of them."""
     matches = MANY // 100_000 - 1

@@ -82,6 +82,17 @@ function runSearch() {
   if (!isStopped) htmx.ajax("GET", progress.dataset.next, { source: progress, target: progress, swap: "outerHTML" });
 }
 
+// Between a slice that was lost with its connection and its repetition.
+const LOST_SLICE_MS = 1000;
+
+function repeatSlice(event) {
+  const progress = document.getElementById("progress");
+  if (event.detail.requestConfig?.target?.id !== "progress" || isStopped) return;
+  setTimeout(() => {
+    if (progress?.isConnected && !isStopped) runSearch();
+  }, LOST_SLICE_MS);
+}
+
 function stopSearch() {
   isStopped = true;
   htmx.trigger(document.getElementById("progress"), "htmx:abort");
@@ -318,8 +329,12 @@ document.addEventListener("htmx:beforeRequest", (event) => {
   if (event.target.id === "live" && standsStill(event.target)) event.preventDefault();
   if (event.target.id === "tail" && isPaused) event.preventDefault();
 });
-document.addEventListener("htmx:sendError", () => showOffline(true));
-document.addEventListener("htmx:timeout", () => showOffline(true));
+for (const lost of ["htmx:sendError", "htmx:timeout"]) {
+  document.addEventListener(lost, (event) => {
+    showOffline(true);
+    repeatSlice(event);
+  });
+}
 document.addEventListener("htmx:responseError", (event) => showOffline(true, wordsOf(event.detail.xhr.responseText)));
 document.addEventListener("htmx:beforeSwap", (event) => {
   // A slice whose response was complete when its reader stopped the search: Continue reads it again.
