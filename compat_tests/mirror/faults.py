@@ -32,6 +32,7 @@ from odradek.admin.config_changes import alter_configs
 from odradek.admin.reassignments import alter_reassignments, elect_leaders, list_reassignments
 from odradek.client.errors import RequestFailed
 from odradek.metadata.mirror_keys import CUTS_DIVERGED
+from odradek.protocol.records.errors import CorruptBatch
 from odradek.replication.mirror.link import LinkState
 from odradek.replication.mirror.partition import MirrorState
 from odradek.replication.mirror.progress import MirrorProgress
@@ -201,8 +202,10 @@ class Rounds:
     def _is_equal(self, index: int) -> bool:
         try:
             return batches(self.mirror.bootstrap, TOPIC, index) == batches(self.primary.bootstrap, TOPIC, index)
-        except (AssertionError, OSError):
-            return False  # a leader moves
+        except (AssertionError, OSError, CorruptBatch):
+            # A leader moves, or the log was cut while its response was on the way: sockets lend the pages of the file, and a
+            # cut fills its last page with zeros.
+            return False
 
     def kept(self) -> list[bytes]:
         """The values of records that were cut off, on either side."""

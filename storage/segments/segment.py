@@ -349,7 +349,8 @@ class Segment:
         """Removes what is behind a cut. Reads no batch, so that it ends unless the disk fails.
 
         A response that is still to be sent may hold a slice of what goes. Nothing is written in its place, so that such a
-        slice ends early, and never holds batches that were cut in two.
+        slice ends early, and never holds batches that were cut in two. But `sendfile` lends pages of the file to a socket:
+        the rest of the page of the cut is zero there, as with Apache Kafka. A client finds that by the magic or the CRC.
         """
         if not self.is_read or cut.position:
             os.ftruncate(self.file().fd, cut.position)
