@@ -14,6 +14,7 @@ from ..cli.messages import warn
 from ..cli.output import Output, Table
 from .arrow_reader import arrow_reader
 from .standard_output import standard_output
+from .statement import select_of
 
 #: Rows of a table for people; --output csv, json and parquet have no limit.
 MOST_TABLE_ROWS = 10_000
@@ -39,10 +40,11 @@ _COPY = {
 
 def write_result(database: duckdb.DuckDBPyConnection, sql: str, form: ResultFormat, file: Path | None) -> None:
     if form is not ResultFormat.table:
+        select = select_of(sql)
         sys.stdout.flush()
         with contextlib.nullcontext(str(file)) if file is not None else standard_output() as target:
             quoted = target.replace("'", "''")
-            database.execute(f"copy ({sql.strip().rstrip(';')}) to '{quoted}' ({_COPY[form]})")
+            database.execute(f"copy (\n{select}\n) to '{quoted}' ({_COPY[form]})")
         return
     rows: list[list[Scalar]] = []
     # Closed also after an error: a reader that the interpreter's end finds open is a fatal error of Python.

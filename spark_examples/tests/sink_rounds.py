@@ -90,15 +90,55 @@ def lose_last_commit(checkpoint: Path) -> None:
     last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
 
 
-class Copies:
-    """The query, its broker, and the kills."""
+class CopyingQuery:
+    """The query, and the source that it copies. `bootstrap`: that of the query; "" for the broker's. `launcher`: as that of
+    `Program`.
+    """
+
+    def __init__(
+        self, broker: BrokerProcess, folder: Path, bootstrap: str = "", launcher: Sequence[str] = (sys.executable,)
+    ) -> None:
+        self.broker, self.folder = broker, folder
+        self._bootstrap, self._launcher = bootstrap, launcher
+        self.program: Program | None = None
+        self.written = 0
+
+    @property
+    def running(self) -> Program:
+        assert self.program is not None
+        return self.program
+
+    def _start(self, *words: str) -> None:
+        arguments = ("--source", SOURCE, "--target", TARGET, "--checkpoint", str(self.folder / "checkpoint"))
+        bootstrap = self._bootstrap or self.broker.bootstrap
+        more = ("--bootstrap", bootstrap, "--batch", str(BATCH), "--every", "0 seconds", *words)
+        log = self.folder / "copy.log"
+        self.program = Program(log, "copy_once.py", *arguments, *more, launcher=self._launcher)
+
+    def _end(self) -> None:
+        """Kills the query, and has another one copy the rest."""
+        self.running.kill()
+        self._start("--available-now")
+        assert self.running.wait() == 0, self.running.last_words()
+
+    def _fill(self, batches: int) -> None:
+        """Has the source so many batches from its first record on."""
+        end = max(self.written, batches * BATCH)
+        fill(self.broker.bootstrap, SOURCE, PARTITIONS, end, self.written)
+        self.written = end
+
+    def _batches(self) -> int:
+        commits = self.folder / "checkpoint" / "commits"
+        return len([one for one in commits.glob("*") if one.name.isdigit()])
+
+
+class Copies(CopyingQuery):
+    """The kills of the query and of its broker."""
 
     def __init__(self, broker: BrokerProcess, folder: Path, seed: int) -> None:
-        self.broker, self.folder = broker, folder
+        super().__init__(broker, folder)
         self.rng = random.Random(seed)
-        self.program: Program | None = None
         self.kills: list[str] = []
-        self.written = 0
 
     def run(self, rounds: int, kills: Sequence[str] = KILLS) -> None:
         self._fill(_LEFT_BATCHES)
@@ -106,19 +146,11 @@ class Copies:
             self._start()
             for _ in range(rounds):
                 self._round(self.rng.choice(kills))
-            assert self.program is not None
-            self.program.kill()
-            self._start("--available-now")
-            assert self.program.wait() == 0, self.program.last_words()
+            self._end()
         finally:
             if self.program is not None:
                 self.program.kill()
         self._check()
-
-    def _start(self, *words: str) -> None:
-        arguments = ("--source", SOURCE, "--target", TARGET, "--checkpoint", str(self.folder / "checkpoint"))
-        more = ("--bootstrap", self.broker.bootstrap, "--batch", str(BATCH), "--every", "0 seconds", *words)
-        self.program = Program(self.folder / "copy.log", "copy_once.py", *arguments, *more)
 
     def _round(self, kill: str) -> None:
         assert self.program is not None
@@ -138,16 +170,6 @@ class Copies:
         if kill != "broker" or not self.program.is_running:
             self.program.kill()
             self._start()
-
-    def _fill(self, batches: int) -> None:
-        """Has the source so many batches from its first record on."""
-        end = max(self.written, batches * BATCH)
-        fill(self.broker.bootstrap, SOURCE, PARTITIONS, end, self.written)
-        self.written = end
-
-    def _batches(self) -> int:
-        commits = self.folder / "checkpoint" / "commits"
-        return len([one for one in commits.glob("*") if one.name.isdigit()])
 
     def _check(self) -> None:
         source, target = (by_partition(self.broker.bootstrap, topic) for topic in (SOURCE, TARGET))

@@ -37,9 +37,8 @@ from session import spark_session
 from compat_tests.broker_process import BrokerProcess, free_port
 from compat_tests.faults.fault_proxy import FaultProxy, ProxyFault
 from compat_tests.java.tool import run_tool
-from spark_examples.tests.programs import Program
 from spark_examples.tests.quick_jvm import QUICK_JVM
-from spark_examples.tests.sink_rounds import BATCH, PARTITIONS, SOURCE, TARGET, by_partition, fill
+from spark_examples.tests.sink_rounds import PARTITIONS, SOURCE, TARGET, CopyingQuery, by_partition
 
 #: Records are left to copy behind those of the batches that a round may take.
 _LEFT_BATCHES = 40
@@ -88,18 +87,17 @@ STEPS = (
 MOMENTS = {"before": "drop", "within": "first", "after": "drop_answer"}
 
 
-class SteppedCopies:
-    """The query, its broker behind the proxy, and the kills."""
+class SteppedCopies(CopyingQuery):
+    """The query with its broker behind the proxy, and the kills."""
 
     def __init__(
         self, broker: BrokerProcess, proxy: FaultProxy, cluster: SparkCluster, folder: Path, seed: int
     ) -> None:
-        self.broker, self._proxy, self._cluster, self._folder = broker, proxy, cluster, folder
+        super().__init__(broker, folder, proxy.address, cluster.launcher)
+        self._proxy, self._cluster = proxy, cluster
         self._rng = random.Random(seed)
-        self._program: Program | None = None
         self.kills: Counter[str] = Counter()
         self.moments: Counter[str] = Counter()
-        self.written = 0
         self._is_killed = False
 
     def run(self, rounds: int, minutes: float) -> int:
@@ -116,24 +114,11 @@ class SteppedCopies:
                     break
                 self._round(*places[number % len(places)])
                 print(f"round {number + 1} at {time.monotonic() - began:.0f} s", flush=True)
-            self._running.kill()
-            self._start("--available-now")
-            assert self._running.wait() == 0, self._running.last_words()
+            self._end()
         finally:
-            if self._program is not None:
-                self._program.kill()
+            if self.program is not None:
+                self.program.kill()
         return rounds
-
-    @property
-    def _running(self) -> Program:
-        assert self._program is not None
-        return self._program
-
-    def _start(self, *words: str) -> None:
-        arguments = ("--source", SOURCE, "--target", TARGET, "--checkpoint", str(self._folder / "checkpoint"))
-        more = ("--bootstrap", self._proxy.address, "--batch", str(BATCH), "--every", "0 seconds", *words)
-        log = self._folder / "copy.log"
-        self._program = Program(log, "copy_once.py", *arguments, *more, launcher=self._cluster.launcher)
 
     def _round(self, step: Step, moment: str) -> None:
         self._fill(self._batches() + _LEFT_BATCHES)
@@ -151,7 +136,7 @@ class SteppedCopies:
         print(f"{kill}, {moment} {step.name}:", end=" ", flush=True)
         if not self.broker.is_running:
             self.broker.start()
-        if not self._running.is_running:
+        if not self.running.is_running:
             self._start()
         before, self._is_killed = self._batches(), False
         self._wait(lambda: self._batches() > before, "a batch after the kill")
@@ -161,7 +146,7 @@ class SteppedCopies:
         if kill in ("broker", "both"):
             self.broker.kill()
         if kill in ("driver", "both"):
-            self._running.kill()
+            self.running.kill()
         if kill == "executor":
             self._rng.choice(self._cluster.executors()).kill()
         self._is_killed = True
@@ -170,19 +155,10 @@ class SteppedCopies:
         """Waits until a condition holds. A driver that ends by itself, without its broker, starts again."""
         give_up = time.monotonic() + _DEADLINE_S
         while not holds():
-            assert time.monotonic() < give_up, f"not in {_DEADLINE_S} s: {what}\n{self._running.last_words()}"
-            if not self._running.is_running and self.broker.is_running and not self._is_killed:
+            assert time.monotonic() < give_up, f"not in {_DEADLINE_S} s: {what}\n{self.running.last_words()}"
+            if not self.running.is_running and self.broker.is_running and not self._is_killed:
                 self._start()
             time.sleep(0.05)
-
-    def _fill(self, batches: int) -> None:
-        end = max(self.written, batches * BATCH)
-        fill(self.broker.bootstrap, SOURCE, PARTITIONS, end, self.written)
-        self.written = end
-
-    def _batches(self) -> int:
-        commits = self._folder / "checkpoint" / "commits"
-        return len([one for one in commits.glob("*") if one.name.isdigit()])
 
     def further_attempts(self) -> int:
         """The attempts of tasks after the first, by the transactional ids that the broker keeps."""

@@ -69,3 +69,9 @@ def test_query_error_leaves_a_file_as_it_was(data_dir: Path, tmp_path: Path) -> 
     done = query(data_dir, "csv", f'>> "{file}"', "select nope from t")
     assert done.returncode != 0 and b"nope" in done.stderr and b"Traceback" not in done.stderr
     assert file.read_text() == "before\n"
+
+
+@pytest.mark.parametrize("words", ["{}; -- the end", "/* a; b */ {} -- the end", "; {};;", "{}\n/* ; */"])
+def test_semicolons_and_comments_around_a_statement_leave_its_output(words: str, data_dir: Path) -> None:
+    done = query(data_dir, "csv", "", words.format(_SQL))
+    assert (done.returncode, done.stdout.decode()) == (0, _ROWS["csv"]), done.stderr
