@@ -208,8 +208,8 @@ class Rounds:
             return False  # a leader moves
 
     def _batches_here(self, index: int) -> list[tuple[int, ...]]:
-        """The batches of the mirror. A log that is cut fills the page of its cut with zeros, also in a response on its way: its
-        socket has that page from `sendfile`. So damage counts once a second response has it, too.
+        """The batches of the mirror. A log that is cut fills the page of its cut with zeros, also in a response on its way:
+        `sendfile` gave that page to the socket. So damage counts once a second response has it, too.
         """
         try:
             return batches(self.mirror.bootstrap, TOPIC, index)
