@@ -10,15 +10,18 @@ import logging
 from typing import TYPE_CHECKING
 
 from ...metadata.mirror_keys import MIRROR_CUT
+from ...protocol.records.errors import BatchError
 from ...replication.mirror.partition import MirrorState
 from ...storage.directory import STRAY_SUFFIX, replica_directory_name
 from ...storage.files.failures import LogDirectoryFailure
+from ...storage.log.cut_copy import copy_for_cut
 from ...storage.log.kept_tail import keep_tail, tail_of
 from .followed import MirroredPartition
 from .here import changed, of_mirror
 from .local_batches import batch_at
 
 if TYPE_CHECKING:
+    from ...storage.log.cut_copy import CutCopy
     from ..partitions.hosted_partition import HostedPartition
     from .here import Here
 
@@ -41,18 +44,21 @@ class LinkCuts:
             await self._new_epoch(hosted)
             return
         offset, end = mirrored.log.end, hosted.log_end_offset
-        kept = ""
+        kept, copy = "", None
         if offset < end:
             try:
                 kept = await self._keep(hosted, offset, end)
             except LogDirectoryFailure as failure:
                 hosted.on_failure(failure)
                 return
+            copy = await _copied(hosted, offset)
         if self._may_cut(mirrored, end):
             mirrored.is_cut_submitted = True
             self._here.truncations().submit(
-                hosted, offset, lambda: self._may_cut(mirrored, end), lambda: self._cut(mirrored, kept)
+                hosted, offset, lambda: self._may_cut(mirrored, end), lambda: self._cut(mirrored, kept, copy)
             )
+        elif copy is not None:
+            copy.discard()
 
     def _may_cut(self, mirrored: MirroredPartition, end: int) -> bool:
         hosted = mirrored.hosted
@@ -74,10 +80,12 @@ class LinkCuts:
         await asyncio.to_thread(keep_tail, tail_of(hosted.open_log(), offset), directory, folder, line)
         return f", offsets {offset} to {end} are kept in {folder}"
 
-    def _cut(self, mirrored: MirroredPartition, kept: str) -> None:
+    def _cut(self, mirrored: MirroredPartition, kept: str, copy: CutCopy | None) -> None:
         hosted, now_ms = mirrored.hosted, self._here.node.clock.now_ms()
         mirrored.is_cut_submitted = False
-        hosted.open_log().truncate_to(mirrored.log.end, now_ms)
+        hosted.open_log().truncate_to(mirrored.log.end, now_ms, copy)
+        if copy is not None:
+            copy.discard()  # where the log was cut elsewhere
         hosted.cut(now_ms)
         mirrored.log.cut(hosted.log_end_offset, batch_at(hosted, hosted.log_end_offset - 1), kept)
         log.warning("link %s: %s: %s", self._link, hosted.name, mirrored.log.reason)
@@ -88,6 +96,16 @@ class LinkCuts:
         for result in await self._here.alter_configs(of_mirror(self._link, hosted.topic, changed(MIRROR_CUT, epoch))):
             if result.error_code:
                 log.warning("link %s: %s gets no new epoch: %s", self._link, hosted.name, result.error_message)
+
+
+async def _copied(hosted: HostedPartition, offset: int) -> CutCopy | None:
+    """Copies what stays of the segment that is cut: its readers keep the former file."""
+    try:
+        copy = copy_for_cut(hosted.open_log(), offset)
+    except (BatchError, OSError):
+        return None  # the cut fails, too, or has another place
+    is_written = copy is not None and await asyncio.to_thread(copy.write)
+    return copy if is_written else None
 
 
 def _has_written(hosted: HostedPartition) -> bool:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...protocol.records.batch import HEADER_BYTES, read_header
+from ..files.copies import copy_part
 from ..files.failures import LogDirectoryFailure
 from ..files.modes import restrict_folder
 from ..files.writes import sync_directory
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 #: The list of what was cut off, in a log directory.
 CUTS_FILE = "odradek-mirror-cuts.jsonl"
-_CHUNK_BYTES = 1 << 20
 
 
 class TailFile(NamedTuple):
@@ -76,15 +75,4 @@ def _keep(file: TailFile, path: str) -> None:
             pass  # a file system without links
         else:
             return
-    with open(file.path, "rb") as source, open(path, "xb") as kept:
-        source.seek(file.position)
-        left = file.size
-        while left:
-            piece = source.read(min(left, _CHUNK_BYTES))
-            if not piece:
-                break
-            kept.write(piece)
-            left -= len(piece)
-        kept.flush()
-        os.fsync(kept.fileno())
-    shutil.copymode(file.path, path)
+    copy_part(file.path, file.position, file.size, path)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ..segments.damage import DamagedRange
     from ..segments.segment import SegmentCut
     from .config import LogConfig
+    from .cut_copy import CutCopy
     from .loading import LoadedLog
 
 
@@ -266,9 +267,10 @@ class LogSegments(LogFacts):
         if claims is not None:
             claims.lower()
 
-    def truncate_to(self, offset: int, now_ms: int) -> None:
+    def truncate_to(self, offset: int, now_ms: int, copy: CutCopy | None = None) -> None:
         """Removes the record at `offset` and all after it; a batch that contains it goes whole. The log ends with the last
         batch that stays, where a start finds its end too: offsets before `offset` may be gone by compaction, or damaged.
+        `copy`: of what stays of the segment that is cut.
 
         The caller has lowered the claims of the log directory's checkpoints (storage/claims.py). The segment that is cut
         is read before anything is removed: damage in it does not end a truncation half way. Raises LogDirectoryFailure,
@@ -295,7 +297,8 @@ class LogSegments(LogFacts):
                 self._remove_last().delete()
             self._limits_of = None
             self.generation += 1
-            self.active.truncate(cut)
+            is_copied = copy is not None and copy.segment is self.active and copy.position == cut.position
+            self.active.truncate(cut, copy.path if copy is not None and is_copied else "")
             truncate_aborted(self._directory, self.active.base_offset, offset)
             self._ends_at(cut.next_offset)
             self.epochs.write(sync=False)

@@ -345,18 +345,19 @@ class Segment:
     def _cut_of_all(self, offset: int) -> SegmentCut:
         return SegmentCut(offset, 0, self.base_offset, NO_TIMESTAMP, self.base_offset)
 
-    def truncate(self, cut: SegmentCut) -> None:
-        """Removes what is behind a cut. Reads no batch, so that it ends unless the disk fails.
+    def truncate(self, cut: SegmentCut, copied: str = "") -> None:
+        """Removes what is behind a cut. `copied`: a file with what stays, which takes the place of this one (cut_copy.py).
 
-        A response that is still to be sent may hold a slice of what goes. Nothing is written in its place, so that such a
-        slice ends early, and never holds batches that were cut in two. But `sendfile` lends pages of the file to a socket:
-        the rest of the page of the cut is zero there, as with Apache Kafka. A client finds that by the magic or the CRC.
+        Reads no batch, so that it ends unless the disk fails. A response that is still to be sent may hold a slice of what
+        goes. Nothing is written in its place, so that such a slice ends early, and never holds batches that were cut in two.
+        But where there is no copy, the rest of the page of the cut is zero in what `sendfile` has given to a socket, as with
+        Apache Kafka. A client finds that by the magic or the CRC.
         """
-        if not self.is_read or cut.position:
+        if self.is_read and (copied or not cut.position):
+            self._begin_another_file(copied)
+        else:
             os.ftruncate(self.file().fd, cut.position)
             self.is_full = self.is_read
-        else:
-            self._begin_another_file()
         self._ahead = None
         self.offset_index.truncate_to(cut.offset)
         self.time_index.truncate_to(cut.offset)
@@ -368,14 +369,17 @@ class Segment:
         self.max_timestamp, self.offset_of_max_timestamp = cut.max_timestamp, cut.offset_of_max_timestamp
         self._first_timestamp = _UNKNOWN if self.size else NO_TIMESTAMP
 
-    def _begin_another_file(self) -> None:
-        """Replaces the data file by an empty one: no other segment can have this base offset."""
-        file = self.file()
-        write_atomically(self.path, b"", sync=False)
-        os.ftruncate(file.fd, 0)
+    def _begin_another_file(self, copied: str) -> None:
+        """Has another file in place of this one, which stays as it is for readers. It is empty without a copy: no other
+        segment can have this base offset.
+        """
+        if copied:
+            os.replace(copied, self.path)
+        else:
+            write_atomically(self.path, b"", sync=False)
         self._files.forget(self)
         self._file = None
-        self.is_read = self.is_full = False
+        self.is_full = False
 
     def shrink(self, size: int) -> None:
         """The file turned out to have only `size` bytes."""
