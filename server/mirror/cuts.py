@@ -14,7 +14,6 @@ from ...protocol.records.errors import BatchError
 from ...replication.mirror.partition import MirrorState
 from ...storage.directory import STRAY_SUFFIX, replica_directory_name
 from ...storage.files.failures import LogDirectoryFailure
-from ...storage.log.cut_copy import copy_for_cut
 from ...storage.log.kept_tail import keep_tail, tail_of
 from .followed import MirroredPartition
 from .here import changed, of_mirror
@@ -101,7 +100,7 @@ class LinkCuts:
 async def _copied(hosted: HostedPartition, offset: int) -> CutCopy | None:
     """Copies what stays of the segment that is cut: its readers keep the former file."""
     try:
-        copy = copy_for_cut(hosted.open_log(), offset)
+        copy = hosted.open_log().copy_for_cut(offset)
     except (BatchError, OSError):
         return None  # the cut fails, too, or has another place
     is_written = copy is not None and await asyncio.to_thread(copy.write)

@@ -15,7 +15,6 @@ from ..files.writes import unlink_if_exists
 
 if TYPE_CHECKING:
     from ..segments.segment import Segment
-    from .log import Log
 
 
 class CutCopy(NamedTuple):
@@ -42,17 +41,3 @@ class CutCopy(NamedTuple):
     def discard(self) -> None:
         with contextlib.suppress(OSError):
             unlink_if_exists(self.path)
-
-
-def copy_for_cut(log: Log, offset: int) -> CutCopy | None:
-    """Returns the copy, still to be written, for a truncation to `offset`; None where no reader has what it cuts.
-
-    Raises SegmentSuspected, OldMessageFormat, OSError.
-    """
-    if not log.first_base_offset <= offset < log.log_end_offset:
-        return None
-    segment = log.segment_of(offset)
-    if not segment.is_read:
-        return None
-    position = segment.cut_at(offset).position
-    return CutCopy(segment, position) if position else None

@@ -20,6 +20,7 @@ from ..segments.batches import recover_segment
 from ..segments.segment import Segment
 from ..segments.snapshots import decode_snapshot, encode_snapshot
 from .claims import FileClaims, outdate_notes
+from .cut_copy import CutCopy
 from .loading import LogLoader
 from .log_facts import UNNOTED, LogFacts
 from .lost_ranges import lost_ranges
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from ..segments.damage import DamagedRange
     from ..segments.segment import SegmentCut
     from .config import LogConfig
-    from .cut_copy import CutCopy
     from .loading import LoadedLog
 
 
@@ -266,6 +266,19 @@ class LogSegments(LogFacts):
         claims = self.prepare_truncation(offset)
         if claims is not None:
             claims.lower()
+
+    def copy_for_cut(self, offset: int) -> CutCopy | None:
+        """Returns the copy, still to be written, for a truncation to `offset`; None where no reader has what it cuts.
+
+        Raises SegmentSuspected, OldMessageFormat, OSError.
+        """
+        if not self.first_base_offset <= offset < self.log_end_offset:
+            return None
+        segment = self.segment_of(offset)
+        if not segment.is_read:
+            return None
+        position = segment.cut_at(offset).position
+        return CutCopy(segment, position) if position else None
 
     def truncate_to(self, offset: int, now_ms: int, copy: CutCopy | None = None) -> None:
         """Removes the record at `offset` and all after it; a batch that contains it goes whole. The log ends with the last

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from odradek.storage.log.config import LogConfig
-from odradek.storage.log.cut_copy import CutCopy, copy_for_cut
+from odradek.storage.log.cut_copy import CutCopy
 from odradek.storage.log.log import Log
 from odradek.storage.segments.slices import LogSlice
 
@@ -51,7 +51,7 @@ def test_bytes_that_a_socket_has_stay_as_they_were_when_the_log_is_cut(seed: int
     readers = [lent(one) for one in slices]
     offset = rng.randrange(1, log.log_end_offset)
     stays = logbook.read_all(log)
-    copy = copy_for_cut(log, offset)
+    copy = log.copy_for_cut(offset)
     assert copy is None or copy.write()
     log.truncate_to(offset, logbook.now_ms, copy)
     assert log.log_end_offset == offset and stays.startswith(logbook.read_all(log))
@@ -67,7 +67,7 @@ def test_bytes_that_a_socket_has_stay_as_they_were_when_the_log_is_cut(seed: int
 def test_copy_that_was_not_used_is_removed_by_a_start(logbook: Logbook) -> None:
     log = filled(logbook, LogConfig(), random.Random(1))
     log.read(0, MOST_LENT)
-    copy = copy_for_cut(log, 9)
+    copy = log.copy_for_cut(9)
     assert copy is not None and copy.write()
     whole = logbook.read_all(log)
     log.close(logbook.now_ms)
@@ -80,7 +80,7 @@ def test_copy_for_another_place_is_not_used(logbook: Logbook) -> None:
     log = filled(logbook, LogConfig(), random.Random(2))
     log.read(0, MOST_LENT)
     whole = logbook.read_all(log)
-    copy = copy_for_cut(log, 9)
+    copy = log.copy_for_cut(9)
     assert copy is not None and copy.write()
     log.truncate_to(5, logbook.now_ms, copy)
     assert log.log_end_offset == 5 and whole.startswith(logbook.read_all(log))
@@ -90,10 +90,10 @@ def test_copy_for_another_place_is_not_used(logbook: Logbook) -> None:
 
 def test_segment_that_nobody_has_read_and_a_disk_without_room_have_no_copy(logbook: Logbook) -> None:
     log = filled(logbook, LogConfig(), random.Random(3))
-    assert copy_for_cut(log, 9) is None, "nobody has read"
+    assert log.copy_for_cut(9) is None, "nobody has read"
     log.read(0, MOST_LENT)
-    assert copy_for_cut(log, 0) is None and copy_for_cut(log, log.log_end_offset) is None
-    copy = copy_for_cut(log, 9)
+    assert log.copy_for_cut(0) is None and log.copy_for_cut(log.log_end_offset) is None
+    copy = log.copy_for_cut(9)
     assert copy is not None
     assert not CutCopy(log.active, log.active.size + 1).write(), "the file has less"
     Path(copy.path).mkdir()
