@@ -148,7 +148,7 @@ class Following:
         else:
             if partition.records:
                 try:
-                    core.learn(core.log.append_fetched(partition.records))
+                    core.learn(core.log.append_fetched(partition.records, core.epoch))
                 except Exception:
                     # Damaged in transit or invalid. The next response may be good; it is fetched after a backoff.
                     core.back_off(role.leader_id, now_ms)

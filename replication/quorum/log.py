@@ -57,8 +57,10 @@ class ReplicatedLog(Protocol):
 
     def append_control(self, records: Sequence[ControlRecord], epoch: int, now_ms: int) -> None: ...
 
-    def append_fetched(self, records: Buffer) -> Sequence[ControlAt]:
-        """Appends the batches of a FetchResponse at the log end. Returns the control records in them."""
+    def append_fetched(self, records: Buffer, epoch: int) -> Sequence[ControlAt]:
+        """Appends the batches of a FetchResponse of the leader of `epoch` at the log end. Returns the control records in
+        them.
+        """
 
     def truncate(self, end_offset: int) -> None: ...
 

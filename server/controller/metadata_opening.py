@@ -20,10 +20,12 @@ from ...metadata.image import MetadataImage
 from ...storage.files.meta_properties import META_PROPERTIES
 from ...storage.files.modes import make_folder
 from ...storage.files.partition_metadata import CorruptPartitionMetadata, read_topic_id
-from ...storage.files.quorum_state import QUORUM_STATE
+from ...storage.files.quorum_state import QUORUM_STATE, newest_epoch
 from ...storage.files.writes import set_aside, sync_directory, sync_if_exists
+from ...storage.log.epochs import UNDEFINED_EPOCH
 from ...storage.log.loading import DamagedLog
 from ..runtime.sliced_work import Steps
+from .flushed_end import FLUSHED_END
 from .metadata_log import DIRECTORY_NAME, Loaded, MetadataLost, QuorumLog
 from .metadata_snapshots import sound_snapshots
 
@@ -97,12 +99,19 @@ def _open_quorum_log(config: BrokerConfig, clock: Clock, directory: Path) -> Quo
         oldest = opened.log.log_start_offset
         newest = opened.snapshots[-1].end_offset if opened.snapshots else 0
         if oldest <= newest and (opened.end_offset or not snapshots.damaged):
-            snapshots.rename_damaged()
-            return opened
+            epochs = epoch_damage(opened)
+            if epochs and _is_alone(config, directory):
+                log.warning("%s: %s; the records are whole, and no other voter asks for epochs", directory, epochs)
+                epochs = ""
+            if not epochs:
+                snapshots.rename_damaged()
+                return opened
+            damage, what = f"{directory}: {epochs}", ""
+        else:
+            name = snapshots.damaged[-1][0].name if snapshots.damaged else "a snapshot"
+            damage = f"{directory}/{name}: missing or damaged, and the log begins at offset {oldest}"
+            what = "all records before that offset would be lost"
         opened.log.close(clock.now_ms(), clean=False)
-        name = snapshots.damaged[-1][0].name if snapshots.damaged else "a snapshot"
-        damage = f"{directory}/{name}: missing or damaged, and the log begins at offset {oldest}"
-        what = "all records before that offset would be lost"
     except DamagedLog as damaged:
         from .metadata_survey import loss
 
@@ -117,6 +126,25 @@ def _open_quorum_log(config: BrokerConfig, clock: Clock, directory: Path) -> Quo
         kept = _begin_again(directory)
         log.error("%s; the log is fetched again from the quorum, and kept as %s; %s", damage, kept, decision)
     return QuorumLog(directory, config, clock.now_ms(), gives_up=True)
+
+
+def epoch_damage(opened: QuorumLog) -> str:
+    """Returns what shows that the epoch of a batch is damaged, or "". No CRC covers it, and a voter wins elections by it.
+
+    Compared are the batches that were read, the file of epochs, the flushed end, and the epochs of the quorum. Epochs begin
+    with 1: an operator's decision leaves 0 (repair_decisions.py).
+    """
+    epochs, recorded = opened.log.epochs, opened.flushed_end.recorded
+    if opened.log.epoch_damage:
+        return opened.log.epoch_damage
+    quorum_epoch = newest_epoch(opened.directory)
+    if quorum_epoch and epochs.latest > quorum_epoch:
+        return f"the log has the leader epoch {epochs.latest}, and {QUORUM_STATE} {quorum_epoch}"
+    found = epochs.epoch_for_offset(recorded.end_offset - 1)
+    is_there = opened.log.log_start_offset < recorded.end_offset <= opened.end_offset
+    if recorded.epoch and is_there and found not in (UNDEFINED_EPOCH, recorded.epoch):
+        return f"offset {recorded.end_offset - 1} has the leader epoch {found}, and {FLUSHED_END} {recorded.epoch}"
+    return ""
 
 
 def _is_short(damaged: DamagedLog) -> bool:

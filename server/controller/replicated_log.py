@@ -117,15 +117,18 @@ class ReplicatedQuorumLog:
     def append_control(self, records: Sequence[ControlRecord], epoch: int, now_ms: int) -> None:
         self.quorum_log.append_control(records, epoch, now_ms)
 
-    def append_fetched(self, records: Buffer) -> Sequence[ControlAt]:
+    def append_fetched(self, records: Buffer, epoch: int) -> Sequence[ControlAt]:
         """Appends fetched batches. A batch truncated at the end of the response is fetched again. Raises BatchError and
-        appends nothing where the batches cannot be read or do not continue at the end of the log.
+        appends nothing where the batches cannot be read, do not continue at the end of the log, or are of a later epoch
+        than the leader's: no CRC covers it (KAFKA-18723).
         """
         data, end, offset = bytes(records), 0, self.end_offset
         for position, header in iter_headers(data):
             check_crc(data, position, header)
             if header.base_offset != offset or header.next_offset <= offset:
                 raise InvalidBatch(f"a batch of offsets {header.base_offset} to {header.next_offset - 1} at {offset}")
+            if header.leader_epoch > epoch:
+                raise InvalidBatch(f"the batch at offset {offset} has epoch {header.leader_epoch}, the leader {epoch}")
             end, offset = position + header.size, header.next_offset
         if not end:
             return ()

@@ -84,7 +84,7 @@ class LinkCuts:
         mirrored.is_cut_submitted = False
         hosted.open_log().truncate_to(mirrored.log.end, now_ms, copy)
         if copy is not None:
-            copy.discard()  # where the log was cut elsewhere
+            copy.discard()  # where the log was cut at another offset
         hosted.cut(now_ms)
         mirrored.log.cut(hosted.log_end_offset, batch_at(hosted, hosted.log_end_offset - 1), kept)
         log.warning("link %s: %s: %s", self._link, hosted.name, mirrored.log.reason)

@@ -8,6 +8,7 @@ an offset.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from .append_queue import AppendQueue
     from .append_rules import AppendRules
     from .replica_flush import ReplicaFlush
+
+log = logging.getLogger("odradek.partitions")
 
 _NONE = int(ErrorCode.NONE)
 _NOT_LEADER_OR_FOLLOWER = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -189,6 +192,11 @@ class Replica:
             # Producers may have a batch in flight to the former leader; the first epoch has none.
             has_former = role.is_leader and role.leader_epoch > 0
             begun = role.leader_epoch if role.is_leader and not self.offline else UNDEFINED_EPOCH
+            if self.log.drop_epochs_above(role.leader_epoch):
+                log.warning(
+                    "%s: batches have leader epochs above %d, the newest: they are damaged; these epochs are ignored",
+                    self.name, role.leader_epoch,
+                )  # fmt: skip
             self.log.begin_role(begun, takes_over=has_former)
             self.taken_over_ms = now_ms
             self.wake_all()

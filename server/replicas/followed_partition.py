@@ -161,6 +161,11 @@ class FollowedPartition:
                         f"{hosted.name} ends at offset {next_offset}, but received a batch with base offset "
                         f"{header.base_offset}"
                     )
+                if header.leader_epoch > self.epoch:  # no CRC covers it (KAFKA-18723)
+                    raise CorruptBatch(
+                        f"{hosted.name}: the leader has epoch {self.epoch}, but sent a batch at offset "
+                        f"{header.base_offset} of epoch {header.leader_epoch}"
+                    )
                 next_offset = header.next_offset
                 end = position + header.size
                 headers.append(header)

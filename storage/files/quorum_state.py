@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,6 +85,15 @@ def read_quorum_state(directory: Path) -> QuorumState | None:
     if state is None:
         quorum_log.warning("%s: missing; the copy in %s is used", path, COPY_NAME)
     return copy
+
+
+def newest_epoch(directory: Path) -> int | None:
+    """Returns the newest epoch of the file and its copy; None where neither can be read."""
+    found = [] if (copy := _read_copy(directory)) is None else [copy.leader_epoch]
+    with suppress(CorruptQuorumState, IsADirectoryError):
+        if (content := read_if_exists(str(directory / QUORUM_STATE))) is not None:
+            found.append(decode_quorum_state(content).leader_epoch)
+    return max(found, default=None)
 
 
 def _is_newer(state: QuorumState, copy: QuorumState) -> bool:

@@ -1,7 +1,7 @@
 """A copy of what stays of a segment that is to be cut, which takes the place of its file.
 
 `sendfile` gives a socket the pages of a file, and a cut fills the rest of its last page with zeros: a response on its way
-would have them. With a copy the former file stays as it is for whoever has it. A copy takes the disk's time, so it is for
+would have them. With a copy the former file stays as it is for its readers. A copy takes the disk's time, so it is for
 cuts that are rare, and for segments that were read.
 """
 

@@ -172,6 +172,14 @@ class LeaderEpochs:
             self._starts.pop()
             self._changed_from(end_offset)
 
+    def drop_above(self, epoch: int) -> bool:
+        """Removes entries of epochs that no leader has had. Returns whether there were any."""
+        before = len(self._epochs)
+        while self._epochs and self._epochs[-1] > epoch:
+            self._epochs.pop()
+            self._changed_from(self._starts.pop())
+        return len(self._epochs) < before
+
     def truncate_from_start(self, start_offset: int) -> None:
         """The log now starts at `start_offset`; the epoch that wrote there keeps its entry, from there on."""
         keep_from = bisect_right(self._starts, start_offset) - 1

@@ -28,7 +28,7 @@ from ..segments.sealed import sealed_end
 from ..segments.segment import Segment
 from .ends import UNPROVEN, Claim, known_end
 from .epochs import FILE_NAME as EPOCHS_FILE
-from .epochs import LeaderEpochs
+from .epochs import UNDEFINED_EPOCH, LeaderEpochs, epoch_of
 from .inventory import Inventory, take_inventory
 from .lost_ranges import lost_ranges
 from .producers import Producers
@@ -57,7 +57,9 @@ class DamagedLog(Exception):
 
 
 class LoadedLog(NamedTuple):
-    """`notes`: repairs and oddities, a line each, for the broker's log. `is_noted`: opened from its note."""
+    """`notes`: repairs and oddities, a line each, for the broker's log. `is_noted`: opened from its note. `epoch_damage`:
+    which batch that was read has an epoch that others contradict, where all offsets must be there.
+    """
 
     segments: list[Segment]
     log_start_offset: int
@@ -70,6 +72,28 @@ class LoadedLog(NamedTuple):
     damage: Damage
     notes: tuple[str, ...]
     is_noted: bool = False
+    epoch_damage: str = ""
+
+
+class EpochCheck:
+    """Compares the epochs of a log's batches with each other and with the file of epochs: no CRC covers them.
+
+    `damage`: the first contradiction, or "".
+    """
+
+    def __init__(self, entries: Sequence[tuple[int, int]]) -> None:
+        self._entries = list(entries)
+        self._last = UNDEFINED_EPOCH
+        self.damage = ""
+
+    def follow(self, header: BatchHeader) -> None:
+        epoch, offset = header.leader_epoch, header.base_offset
+        known = epoch_of(self._entries, offset) if self._entries and offset <= self._entries[-1][1] else UNDEFINED_EPOCH
+        if not self.damage and epoch < self._last:
+            self.damage = f"the batch at offset {offset} has the leader epoch {epoch}, and one before it {self._last}"
+        elif not self.damage and known not in (UNDEFINED_EPOCH, epoch):
+            self.damage = f"the batch at offset {offset} has the leader epoch {epoch}, and {EPOCHS_FILE} {known}"
+        self._last = max(self._last, epoch)
 
 
 class LogLoader:
@@ -100,6 +124,7 @@ class LogLoader:
         self._last_whole: int | None = None
         self._read_from: int | None = None
         self._aborted: frozenset[int] = frozenset()
+        self._epoch_check: EpochCheck | None = None
 
     def load(
         self,
@@ -120,6 +145,8 @@ class LogLoader:
         self.segments = [Segment.existing(self.directory, self.files, base, self.now_ms) for base in inventory.bases]
         if self.segments or inventory.has_epochs:
             self.epochs = LeaderEpochs.load(self.directory, is_missing=not inventory.has_epochs)
+        if self._must_be_whole_from is not None:
+            self._epoch_check = EpochCheck(self.epochs.entries())
         self._aborted = inventory.aborted
         if self.segments:
             self._find_ends(inventory, recovery_point, claims, clean=clean)
@@ -139,6 +166,7 @@ class LogLoader:
         return LoadedLog(
             self.segments, log_start_offset, end, min(recovery_point, end), self.epochs, self.producers, self.snapshots,
             self.truncated_bytes, self.damage, tuple(self.notes),
+            epoch_damage=self._epoch_check.damage if self._epoch_check is not None else "",
         )  # fmt: skip
 
     # ---- the ends of the segments
@@ -225,6 +253,8 @@ class LogLoader:
 
         def on_batch(_position: int, header: BatchHeader, batch: memoryview) -> None:
             self.epochs.assign(header.leader_epoch, header.base_offset)
+            if self._epoch_check is not None:
+                self._epoch_check.follow(header)
             if header.producer_id >= 0:
                 with suppress(BatchError):  # a marker without contents ends no transaction
                     ended = follow_batch(self.producers, header, batch)

@@ -42,8 +42,8 @@ class LogSegments(LogFacts):
     """The segments of an opened log."""
 
     __slots__ = (
-        "_bases", "_full_at_offset", "_limits_of", "_removals", "_rolls_after", "_snapshots", "epochs", "generation",
-        "producers", "segments",
+        "_bases", "_full_at_offset", "_limits_of", "_removals", "_rolls_after", "_snapshots", "epoch_damage", "epochs",
+        "generation", "producers", "segments",
     )  # fmt: skip
 
     def __init__(
@@ -76,6 +76,7 @@ class LogSegments(LogFacts):
         self.recovery_point = loaded.recovery_point
         self.recovered_bytes = loaded.truncated_bytes
         self.opening_notes = loaded.notes
+        self.epoch_damage = loaded.epoch_damage
         self.epochs = loaded.epochs
         self.damage = loaded.damage
         if self.damage:
@@ -192,6 +193,12 @@ class LogSegments(LogFacts):
         """
         self.epochs.assign(leader_epoch, self.log_end_offset)
         self.producers.taken_over_at = self.log_end_offset if takes_over else None
+
+    def drop_epochs_above(self, epoch: int) -> bool:
+        """Forgets epochs that no leader has had: no CRC covers the epoch of a batch, so damage of it makes up one.
+        Returns whether there were any.
+        """
+        return self.epochs.drop_above(epoch)
 
     def expire_producers(self, now_ms: int, expiration_ms: int) -> None:
         """Forgets producers that have written nothing for so long."""

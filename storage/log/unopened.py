@@ -169,6 +169,10 @@ class UnopenedLog(LogFacts):
         """Keeps the role for the log: see `Log.begin_role`."""
         self._leader_epoch, self._takes_over = leader_epoch, takes_over
 
+    def drop_epochs_above(self, epoch: int) -> bool:
+        """Does nothing: the note is of a log that had a role."""
+        return False
+
     def expire_producers(self, now_ms: int, expiration_ms: int) -> None:
         """Does nothing: a log with producers is opened at once."""
 

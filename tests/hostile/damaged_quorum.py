@@ -14,6 +14,7 @@ from odradek.protocol.messages.describe_quorum import (
     DescribeQuorumTopicRequest,
 )
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from odradek.protocol.records.batch import iter_headers
 from odradek.server.controller.metadata_log import DIRECTORY_NAME
 
 from tests.hostile.attack_target import BUG_LINES
@@ -21,6 +22,8 @@ from tests.hostile.damaged_files import empty, halve, overwrite, segments_of
 from tests.server.harness.cluster_process import Cluster, ClusterNode
 from tests.server.harness.data_path import batch_of
 
+#: Where the leader epoch is in a batch.
+_EPOCH_AT = 12
 RUBBISH = b"\x00rubbish\xff" * 9
 
 
@@ -37,6 +40,14 @@ def flip_middle(node: ClusterNode) -> None:
     content = segment.read_bytes()
     at = len(content) // 2
     overwrite(segment, at, bytes([content[at] ^ 0x10]))
+
+
+def raise_epoch(node: ClusterNode) -> None:
+    """Flips a bit of the epoch of a batch in the middle, which no CRC covers: with it, the log would win each election."""
+    segment = segments_of(metadata_of(node))[-1]
+    batches = list(iter_headers(segment.read_bytes()))
+    position, header = batches[len(batches) // 2]
+    overwrite(segment, position + _EPOCH_AT, (header.leader_epoch ^ 0x10).to_bytes(4, "big"))
 
 
 def halve_log(node: ClusterNode) -> None:
@@ -62,6 +73,7 @@ def remove_quorum_state(node: ClusterNode) -> None:
 #: The damage to the node, and a part of the only line that the node logs about it.
 DAMAGES: dict[str, tuple[Callable[[ClusterNode], None], str]] = {
     "flipped": (flip_middle, "the log is fetched again from the quorum"),
+    "epoch-raised": (raise_epoch, "the log is fetched again from the quorum"),
     "halved": (halve_log, "fetched again from the quorum"),
     "emptied": (empty_log, "the rest is fetched again from the quorum"),
     "removed": (remove_folder, "the rest is fetched again from the quorum"),

@@ -65,7 +65,14 @@ def check_whole(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize(
     ("damage", "is_killed", "number"),
-    [("flipped", False, 1), ("emptied", False, 2), ("removed", True, 3), ("quorum-state-rubbish", True, 1)],
+    [
+        ("flipped", False, 1),
+        ("emptied", False, 2),
+        ("removed", True, 3),
+        ("quorum-state-rubbish", True, 1),
+        ("epoch-raised", False, 2),
+        ("epoch-raised", True, 3),
+    ],
 )
 def test_damaged_voter_fetches_its_metadata_again(cluster: Cluster, damage: str, is_killed: bool, number: int) -> None:
     node, (work, words) = cluster.nodes[number], DAMAGES[damage]

@@ -1,4 +1,4 @@
-"""A log that is cut with a copy leaves its former file to whoever reads it, sockets too."""
+"""A log that is cut with a copy leaves its former file to its readers, sockets too."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_copy_for_another_place_is_not_used(logbook: Logbook) -> None:
     copy.discard()
 
 
-def test_segment_that_nobody_has_read_and_a_disk_without_room_have_no_copy(logbook: Logbook) -> None:
+def test_segment_without_readers_and_disk_without_room_have_no_copy(logbook: Logbook) -> None:
     log = filled(logbook, LogConfig(), random.Random(3))
     assert log.copy_for_cut(9) is None, "nobody has read"
     log.read(0, MOST_LENT)

@@ -71,7 +71,8 @@ class ToyLog:
         for record in records:
             self.append(epoch, record)
 
-    def append_fetched(self, records: list[Entry]) -> list[ControlAt]:
+    def append_fetched(self, records: list[Entry], epoch: int) -> list[ControlAt]:
+        assert all(entry.epoch <= epoch for entry in records)
         offset = self.end_offset
         for entry in records:
             self.append(entry.epoch, entry.payload)

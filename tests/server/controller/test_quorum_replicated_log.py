@@ -75,7 +75,7 @@ def test_a_log_that_is_cut_ends_in_the_epoch_before_and_is_no_longer_synced_ther
 
 def test_fetched_bytes_append_with_control_records(log: ReplicatedQuorumLog, tmp_path: Path) -> None:
     other = opened(tmp_path / "other")
-    controls = other.append_fetched(memoryview(log.read(0, 1 << 20)))
+    controls = other.append_fetched(memoryview(log.read(0, 1 << 20)), 5)
     assert [(offset, control.type) for offset, control in controls] == [
         (0, ControlType.LEADER_CHANGE),
         (4, ControlType.LEADER_CHANGE),
@@ -87,9 +87,9 @@ def test_fetched_bytes_append_with_control_records(log: ReplicatedQuorumLog, tmp
 def test_a_batch_that_was_cut_off_is_left_for_the_next_fetch(log: ReplicatedQuorumLog, tmp_path: Path) -> None:
     other = opened(tmp_path / "other")
     whole = log.read(0, 1 << 20)
-    other.append_fetched(whole[:-1])
+    other.append_fetched(whole[:-1], 5)
     assert other.end_offset == 5
-    assert other.append_fetched(b"") == ()
+    assert other.append_fetched(b"", 5) == ()
 
 
 def test_a_snapshot_comes_in_pieces_and_replaces_the_log(log: ReplicatedQuorumLog, tmp_path: Path) -> None:
@@ -196,8 +196,8 @@ def test_quorum_has_the_configured_times_and_sizes_and_no_election_timeout_of_ze
     assert (found.cluster_id, list(found.addresses), found.auto_join) == ("c", [Address("C", "here", 9093)], False)
 
 
-def batch_at(offset: int, *, key: bytes = b"k", value: bytes = b"v", control: bool = False) -> bytes:
-    return encode_batch([Record(offset, 1, key, value)], base_offset=offset, leader_epoch=5, control=control)
+def batch_at(offset: int, *, key: bytes = b"k", value: bytes = b"v", control: bool = False, epoch: int = 5) -> bytes:
+    return encode_batch([Record(offset, 1, key, value)], base_offset=offset, leader_epoch=epoch, control=control)
 
 
 def rubbish_at(offset: int) -> bytes:
@@ -214,14 +214,23 @@ def rubbish_at(offset: int) -> bytes:
         rubbish_at(6),
         batch_at(6) + rubbish_at(7),
         batch_at(6) + batch_at(6),
+        batch_at(6) + batch_at(7, epoch=21),
     ],
-    ids=["a flipped byte", "a batch again", "a gap", "rubbish", "rubbish behind a good batch", "a batch twice"],
+    ids=[
+        "a flipped byte",
+        "a batch again",
+        "a gap",
+        "rubbish",
+        "rubbish behind a good batch",
+        "a batch twice",
+        "an epoch",
+    ],
 )
 def test_batches_that_cannot_be_read_are_not_appended(log: ReplicatedQuorumLog, data: bytes) -> None:
     with pytest.raises(BatchError):
-        log.append_fetched(data)
+        log.append_fetched(data, 5)
     assert log.end_offset == 6
-    log.append_fetched(batch_at(6))
+    log.append_fetched(batch_at(6), 5)
     assert log.end_offset == 7
 
 

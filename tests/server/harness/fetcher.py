@@ -81,6 +81,7 @@ class Harness:
         *,
         start_behind_remote: Callable[[FollowedPartition], object] | None = None,
         pauses: Pauses | None = None,
+        epoch: int = 1,
         **properties: str,
     ) -> None:
         self.clock = loop_clock()
@@ -96,7 +97,7 @@ class Harness:
         self.fetcher = ReplicaFetcher(node, LEADER, "fetcher-0", requests, self.quota, start_behind_remote, pauses)
         self.hosted = [Hosted(path, FOLLOWER, index=index, log_class=ScriptedLog) for index in range(count)]
         for hosted in self.hosted:
-            hosted.follow_leader(LEADER)
+            hosted.follow_leader(LEADER, epoch=epoch)
             self.follow(hosted)
 
     def follow(self, hosted: Hosted) -> FollowedPartition:

@@ -748,3 +748,27 @@ def test_header_of_a_batch_is_the_producers_but_for_offset_and_epoch(tmp_path: P
     assert read_header(written) == read_header(sent)._replace(base_offset=3, leader_epoch=4)
     assert [(one.offset, one.value) for one in decode_batch(written, 0, read_header(written))] == [(3, b"v"), (4, b"v")]
     assert hosted.rules is PLAIN
+
+
+@pytest.mark.parametrize("leads", [True, False])
+def test_epochs_that_no_leader_has_had_are_forgotten(
+    leads: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The header of a batch names its epoch, and no CRC covers it."""
+
+    async def story() -> None:
+        hosted = Hosted(tmp_path, OWN)
+        log = hosted.open_log()
+        for offset, epoch in ((0, 1), (1, 17), (2, 1)):
+            log.append(
+                encode_batch([Record(offset, NOW_MS, None, b"v")], base_offset=offset, leader_epoch=epoch), None, NOW_MS
+            )
+        assert log.epochs.entries() == [(1, 0), (17, 1)]
+        if leads:
+            hosted.lead(SECOND, epoch=2)
+        else:
+            hosted.follow_leader(SECOND, epoch=2)
+        assert log.epochs.entries() == ([(1, 0), (2, 3)] if leads else [(1, 0)])
+        assert "leader epochs above 2" in caplog.text
+
+    simulated(story)

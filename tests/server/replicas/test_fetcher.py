@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import struct
 from pathlib import Path
 
 import pytest
@@ -534,7 +535,7 @@ def test_records_are_written_as_they_are_and_committed_as_the_leader_says(tmp_pa
     simulated(story)
 
 
-@pytest.mark.parametrize("broken", ["crc", "earlier offset", "cut"])
+@pytest.mark.parametrize("broken", ["crc", "earlier offset", "later epoch", "cut"])
 def test_batches_before_a_bad_one_are_written(broken: str, tmp_path: Path) -> None:
     async def story() -> None:
         harness = Harness(tmp_path)
@@ -544,6 +545,8 @@ def test_batches_before_a_bad_one_are_written(broken: str, tmp_path: Path) -> No
             second[-1] ^= 1
         elif broken == "earlier offset":
             second = batch(1, offset=1)
+        elif broken == "later epoch":
+            struct.pack_into(">i", second, 12, harness.hosted[0].role.leader_epoch + 1)  # no CRC covers it
         else:
             second = second[:-1]
         await harness.respond(data(0, good + bytes(second), end=3))
@@ -603,7 +606,7 @@ def test_records_of_an_unrequested_partition_are_ignored(tmp_path: Path) -> None
 )
 def test_diverging_log_is_truncated(epoch: int, end_offset: int, end: int, tmp_path: Path) -> None:
     async def story() -> None:
-        harness = Harness(tmp_path)
+        harness = Harness(tmp_path, epoch=3)
         await turns()
         hosted = harness.hosted[0]
         await harness.respond(
