@@ -10,13 +10,14 @@ differ by a tenth.
   Spark, scans into DuckDB and Polars, and relations, also of keyed tables, whose tables have nine tenths of the records:
   `--rounds` times each in turn, then the medians. `--rows PATTERN` measures only rows whose names it matches, and
   `--topics TEXT` only topics with the text.
+- `writers`: a topic of 100 B to a table with columns: `odradek archive`, a keyed table of it, Spark's connector to Parquet,
+  and the Iceberg sink of Kafka Connect (`python -m compat_tests.ecosystem.install iceberg_sink`), in turn.
 - `count`: `count()` of a topic of a hundred million records, by batch headers. It writes 3 GB.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import random
@@ -26,7 +27,6 @@ import struct
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -47,6 +47,8 @@ from compat_tests.odradek_process import OdradekProcess
 from compat_tests.oracle import SINGLE_NODE
 
 from .columns_segments import Template
+from .table_writers import TableWriters, TopicToKeep
+from .tree_cpu import TreeCpu
 
 ROOT = Path(__file__).resolve().parents[1]
 SIZES = {"100 B": 100, "1 KiB": 1024, "10 KiB": 10_240}
@@ -55,7 +57,6 @@ _SHARES = {100: 1, 1024: 4, 10_240: 40}
 _BATCH_BYTES = 16_000
 _DECODED_BYTES = 64 << 20
 _ROUNDS = 3
-_SAMPLE_S = 0.5
 _COUNTED = 100_000_000
 #: The tables of a topic by their namespaces: all records as they are, and with JSON as columns; nine tenths of them, which a
 #: relation completes from the log, and the rows of their keys.
@@ -130,35 +131,6 @@ def decoder() -> list[dict[str, Any]]:
 
 
 # ---- engines
-
-
-class TreeCpu:
-    """Seconds of CPU of processes and all their children, by samples: Spark ends idle workers, whose times are lost."""
-
-    def __init__(self, *roots: psutil.Process) -> None:
-        self._roots = roots
-        self._seconds: dict[psutil.Process, float] = {}
-        self._lock = threading.Lock()
-        self._ends = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def __call__(self) -> float:
-        with self._lock:
-            for root in self._roots:
-                for one in (root, *root.children(recursive=True)):
-                    with contextlib.suppress(psutil.Error):
-                        times = one.cpu_times()
-                        self._seconds[one] = times.user + times.system
-            return sum(self._seconds.values())
-
-    def _run(self) -> None:
-        while not self._ends.wait(_SAMPLE_S):
-            self()
-
-    def close(self) -> None:
-        self._ends.set()
-        self._thread.join()
 
 
 def write(bootstrap: str, topic: str, size: int, count: int, codec: str, first: int = 0) -> None:
@@ -364,6 +336,30 @@ def engines(count: int, topics: str = "", rows: str = "", rounds: int = _ROUNDS)
     return found
 
 
+# ---- writers
+
+
+def writers(count: int, rounds: int) -> dict[str, Any]:
+    sys.path.insert(0, str(ROOT / "spark_examples"))
+    from session import spark_session
+
+    with tempfile.TemporaryDirectory() as folder:
+        broker = OdradekProcess(Path(folder) / "broker", SINGLE_NODE | {"log.segment.bytes": str(_SEGMENT_BYTES)})
+        with broker:
+            write(broker.bootstrap, "written", 100, count, "none")
+            session = spark_session("benchmarks.columns")
+            session.sparkContext.setLogLevel("OFF")
+            try:
+                topic = TopicToKeep(broker.bootstrap, broker.pid, "written", count)
+                with TableWriters(topic, session, Path(folder)) as made:
+                    medians = in_turn(made.runs(), rounds, count, made.cpu)
+            finally:
+                session.stop()
+    row = {"topic": "100 B none"} | medians
+    show(row)
+    return row
+
+
 # ---- count
 
 
@@ -394,7 +390,7 @@ def show(row: dict[str, Any]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=("decoder", "engines", "count"), help="one of the three parts")
+    parser.add_argument("--only", choices=("decoder", "engines", "writers", "count"), help="one of the parts")
     parser.add_argument(
         "--records", type=int, default=1_000_000, help="records of 100 B; a quarter of 1 KiB, a fortieth of 10 KiB"
     )
@@ -406,6 +402,7 @@ def main() -> None:
     parts: dict[str, Callable[[], Any]] = {
         "decoder": decoder,
         "engines": lambda: engines(options.records, options.topics, options.rows, options.rounds),
+        "writers": lambda: writers(options.records, options.rounds),
         "count": count_of_headers,
     }
     found = {name: run() for name, run in parts.items() if options.only in (None, name)}

@@ -26,7 +26,7 @@ from ..brokers import ODRADEK_NAME, MeasuredKafka, MeasuredOdradek, peak_memory_
 MIRROR_MAKER_NAME = f"MirrorMaker {ORACLE}"
 #: Flags of connect-mirror-maker.sh, beside those of all of Kafka's scripts.
 _HEAP = ("-Xms256M", "-Xmx2G")
-_SCRIPT_JVM = (
+SCRIPT_JVM = (
     "-server",
     "-XX:+UseG1GC",
     "-XX:MaxGCPauseMillis=20",
@@ -90,7 +90,7 @@ class MirrorMakerTarget:
         )
         command = java("mirror_maker", "org.apache.kafka.connect.mirror.MirrorMaker", str(config))
         flags = command.index("-cp")
-        command[1:flags] = [*_HEAP, *_SCRIPT_JVM]
+        command[1:flags] = [*_HEAP, *SCRIPT_JVM]
         self._running = self._stack.enter_context(Running(command, self._folder / "mirror.log"))
 
     def pids(self) -> list[int]:

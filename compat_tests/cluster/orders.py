@@ -29,7 +29,7 @@ TOPIC = "order-events"
 GROUP = "billing"
 CUSTOMERS = 20
 #: Pause between the orders of a client: some are always in flight.
-PAUSE_S = 0.02
+PAUSE_S = 0.05
 #: By default a client that reaches none of its brokers goes back to its bootstrap addresses (KIP-899): here that of
 #: the killed broker, while the others have just come back and the client is not connected to them yet.
 RECOVERY = {"metadata.recovery.strategy": "none"}

@@ -69,6 +69,12 @@ TOOLS = (
         "mirrors records, topic configs and group offsets to Apache Kafka and from it",
     ),
     Tool(
+        "iceberg_sink",
+        "Iceberg's sink for Kafka Connect",
+        "iceberg-kafka-connect",
+        "JSON records to an Iceberg table with columns that it finds, each row once through a kill of the worker",
+    ),
+    Tool(
         "flink",
         "Apache Flink's connector",
         "flink-connector-kafka",

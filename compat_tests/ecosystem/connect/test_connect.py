@@ -2,77 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import urllib.error
-import urllib.request
 from pathlib import Path
-from typing import Any
 
 import pytest
 from odradek.client.error_kinds import ErrorKind
 from odradek.client.user_errors import UserError
 from odradek.console.cluster.connect import ACTIONS, ConnectCluster
 
-from compat_tests.broker_process import free_port
 from compat_tests.ecosystem import reference_client
-from compat_tests.ecosystem.running import Running, java
+from compat_tests.ecosystem.connect_worker import ConnectWorker
+from compat_tests.ecosystem.running import Running
 
 ROUND = 2000
-CONFIG = """
-bootstrap.servers={bootstrap}
-group.id={name}
-config.storage.topic={name}-configs
-offset.storage.topic={name}-offsets
-status.storage.topic={name}-status
-config.storage.replication.factor=1
-offset.storage.replication.factor=1
-status.storage.replication.factor=1
-offset.storage.partitions=2
-status.storage.partitions=2
-exactly.once.source.support=enabled
-key.converter=org.apache.kafka.connect.storage.StringConverter
-value.converter=org.apache.kafka.connect.storage.StringConverter
-listeners=HTTP://127.0.0.1:{port}
-offset.flush.interval.ms=500
-session.timeout.ms=10000
-heartbeat.interval.ms=1000
-"""
-
-
-class Worker:
-    """A worker of one Connect cluster, and its REST interface."""
-
-    def __init__(self, bootstrap: str, name: str, folder: Path) -> None:
-        self.port = free_port()
-        self.folder = folder
-        self.config = folder / "worker.properties"
-        self.config.write_text(CONFIG.format(bootstrap=bootstrap, name=name, port=self.port))
-
-    def start(self) -> Running:
-        main = "org.apache.kafka.connect.cli.ConnectDistributed"
-        command = java("connect", main, str(self.config), jvm=("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",))
-        worker = Running(command, self.folder / "connect.log")
-        worker.wait_for(lambda: self.ask("GET", "/connectors") is not None, "REST interface")
-        return worker
-
-    def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """Returns the response of the REST interface; None on an error or while it does not serve."""
-        data = json.dumps(body).encode() if body is not None else None
-        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", data, method=method)
-        request.add_header("Content-Type", "application/json")
-        try:
-            with urllib.request.urlopen(request, timeout=60) as response:
-                return json.loads(response.read() or b"{}")
-        except (OSError, urllib.error.HTTPError):
-            return None
-
-    def states(self, connector: str) -> set[str]:
-        reported = self.ask("GET", f"/connectors/{connector}/status")
-        return (
-            {one["state"] for one in (reported["connector"], *reported["tasks"])}
-            if reported and reported["tasks"]
-            else set()
-        )
 
 
 def change_as_the_console(address: str, running: Running) -> None:
@@ -112,7 +53,8 @@ def test_lines_go_from_file_to_file_exactly_once_through_a_kill(bootstrap: str, 
     reference_client.create(bootstrap, topic)
     source, sink = tmp_path / "source.txt", tmp_path / "sink.txt"
     append(source, range(ROUND))
-    worker = Worker(bootstrap, f"connect-{topic}", tmp_path)
+    properties = {"exactly.once.source.support": "enabled"}
+    worker = ConnectWorker(bootstrap, f"connect-{topic}", tmp_path, properties=properties)
     file_source = {
         "connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector",
         "exactly.once.support": "required",
@@ -131,10 +73,7 @@ def test_lines_go_from_file_to_file_exactly_once_through_a_kill(bootstrap: str, 
     }
     with worker.start() as running:
         for name, config in (("source", file_source), ("sink", file_sink)):
-            running.wait_for(
-                lambda name=name, config=config: worker.ask("PUT", f"/connectors/{name}/config", config), f"{name}"
-            )
-            running.wait_for(lambda name=name: worker.states(name) == {"RUNNING"}, f"{name} running")
+            worker.run_connector(running, name, config)
         running.wait_for(
             lambda: len(reference_client.values(bootstrap, topic)) >= ROUND, "the first lines in the topic"
         )
