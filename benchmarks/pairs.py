@@ -81,11 +81,16 @@ def measure_rows(both: dict[str, brokers.MeasuredOdradek], options: argparse.Nam
     chosen = [
         row for row in rows.all_rows(options.scale) if any(text in f"{row.name} {row.client}" for text in options.only)
     ]
+    for (_, _, figure), starts in pairs.items():
+        print(f"start, {figure}: {median_ratio(starts):.3f}", flush=True)
     with both[BEFORE], both[NOW]:
         for row, number in track(list(_rounds(chosen, options.rounds + 1)), "rows"):
             found = {name: _cpu_s(row, broker, f"{name}-{chosen.index(row)}-{number}") for name, broker in both.items()}
             if number:  # the first one warms both
                 pairs[row.name, row.client, "CPU, s"].append((found[BEFORE], found[NOW]))
+            if number == options.rounds:  # an interrupted run has the rows that it measured
+                ratio = median_ratio(pairs[row.name, row.client, "CPU, s"])
+                print(f"{row.name}, {row.client}: {ratio:.3f}", flush=True)
 
 
 def _rounds(chosen: list[Row], count: int) -> Iterator[tuple[Row, int]]:
