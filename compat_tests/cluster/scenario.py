@@ -70,7 +70,11 @@ class Scenario:
         query = self.query
         assert query is not None
         batches = query.batches
-        self.cluster.until(lambda: query.batches > batches + 1, "Spark has begun a batch and committed it", _SPARK_S)
+        self.cluster.until(
+            lambda: query.batches > batches + 1,
+            lambda: f"Spark has begun a batch and committed it ({query.batches} batches so far)\n{query.last_words()}",
+            _SPARK_S,
+        )
 
     def is_whole(self, replicas: int = 3) -> None:
         """Starts the killed nodes, and waits until all replicas have caught up."""
