@@ -6,9 +6,8 @@ table. A row that does not fit its table is a dead-letter record: the raw column
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,12 +20,12 @@ from ..columns.decoder import Decoder
 from ..columns.inference import Inference
 from ..columns.json_decoder import JsonDecoder
 from ..columns.json_text_decoder import JsonTextDecoder
-from ..columns.json_texts import texts_of
 from ..records.schema_registry import SchemaRegistry
 from .column_names import distinct_fields, names_in_conflict
 from .column_types import Times, cut_fields, in_nanoseconds, merged, storable, times_of_day
 from .conforming import conformed, without_rows
 from .store import ArchiveError, RowRules
+from .values_beyond import ValuesBeyond
 
 _MICROSECONDS = pa.timestamp("us", tz="UTC")
 _RAW = [field for field in SCHEMA if field.name != "topic"]
@@ -43,9 +42,6 @@ VALUE_JSON = "value_json"
 UNREAD = -1
 #: Timestamps with a date in Python, in Spark and in the names of partitions: years 1 to 9999, in milliseconds.
 FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
-
-#: Names of a struct's fields with their own; for a list those of its items; None where values have no fields.
-_Names: TypeAlias = "dict[str, _Names] | None"
 
 
 class Rows(NamedTuple):
@@ -111,6 +107,7 @@ class TypedRows:
         self._has_rest = schema is not None and VALUE_JSON in schema.names
         #: A batch, and its values that have fields without a column.
         self._rest: tuple[pa.RecordBatch, pa.Array] | None = None
+        self._beyond = ValuesBeyond()
         if not self.is_inferred:
             self._renew()
         elif self._type is not None:
@@ -154,7 +151,7 @@ class TypedRows:
             if found.rows:
                 self.set_type(inferred_type(found))
         if self._type is not None and pa.types.is_struct(self._type) and not self._with_bytes:
-            rest = _values_beyond(batch.column("value"), self._type)
+            rest = self._beyond.texts(batch.column("value"), self._type)
             self._has_rest = self._has_rest or rest.null_count < len(rest)
             self._rest = (batch, rest)
 
@@ -231,42 +228,6 @@ RowMaker = RawRows | TypedRows
 def inferred_type(inference: Inference) -> pa.DataType:
     """The type of a column for JSON values. Fields that are null in all of them are no columns, nor those in conflict."""
     return distinct_fields(storable(inference.typed(unknown=None) or pa.string()))
-
-
-def _values_beyond(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The texts of JSON values with a field that a type lacks, null for others."""
-    names = _names_of(kind)
-    flat = {name for name, inner in (names or {}).items() if inner is None}
-    decode = json.JSONDecoder().decode
-    found: list[str | None] = []
-    for text in texts_of(values)[0].to_pylist():
-        try:
-            value = None if text is None else decode(text)
-        except (ValueError, RecursionError):  # the decoder has the reason
-            value = None
-        is_within = not isinstance(value, dict) or value.keys() <= flat or not _has_more(value, names)
-        found.append(None if is_within else text)
-    return pa.array(found, pa.string())
-
-
-def _names_of(kind: pa.DataType) -> _Names:
-    if pa.types.is_list(kind):
-        return _names_of(kind.value_type)
-    return {one.name: _names_of(one.type) for one in kind} if pa.types.is_struct(kind) else None
-
-
-def _has_more(value: object, names: _Names) -> bool:
-    """Returns whether a value has a field, other than null, without a column."""
-    if names is None:
-        return False
-    if isinstance(value, list):
-        return any(_has_more(one, names) for one in value)
-    if not isinstance(value, dict):
-        return False
-    return any(
-        one is not None and (name not in names or (isinstance(one, dict | list) and _has_more(one, names[name])))
-        for name, one in value.items()
-    )
 
 
 def row_maker(
