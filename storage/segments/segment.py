@@ -346,7 +346,7 @@ class Segment:
         return SegmentCut(offset, 0, self.base_offset, NO_TIMESTAMP, self.base_offset)
 
     def truncate(self, cut: SegmentCut, copied: str = "") -> None:
-        """Removes what is behind a cut. `copied`: a file with what stays, which takes the place of this one (../log/cut_copy.py).
+        """Removes what is behind a cut. `copied`: a file with what stays (../log/cut_copy.py), which takes this one's place.
 
         Reads no batch, so that it ends unless the disk fails. A response that is still to be sent may hold a slice of what
         goes. Nothing is written in its place, so that such a slice ends early, and never holds batches that were cut in two.

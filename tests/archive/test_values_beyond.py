@@ -39,8 +39,8 @@ def expected(texts: list[bytes | None]) -> list[str | None]:
             value = None if text is None else json.loads(text.decode())
         except (ValueError, RecursionError):
             value = None
-        has_more = text is not None and isinstance(value, dict) and has_more(value, names_of(KIND))
-        found.append(text.decode() if has_more and text is not None else None)
+        is_beyond = isinstance(value, dict) and has_more(value, names_of(KIND))
+        found.append(text.decode() if is_beyond and text is not None else None)
     return found
 
 
