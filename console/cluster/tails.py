@@ -16,8 +16,8 @@ from ...records.reading import Reader
 from ..budgets import UNLIMITED, Budget
 from .filters import filters
 from .query import Query
+from .record_reader import RecordReader
 from .records import Record
-from .search import RecordReader
 
 if TYPE_CHECKING:
     from ...records.consumed import ConsumedRecord
