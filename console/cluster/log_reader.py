@@ -20,6 +20,7 @@ from ...client.error_kinds import ErrorKind
 from ...client.user_errors import UserError
 from ...protocol.errors import ErrorCode
 from ...protocol.isolation import READ_COMMITTED
+from ...protocol.log_places import EARLIEST, LATEST
 from ...protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ...protocol.records.batch import HEADER_BYTES, BatchHeader, iter_headers
 from ...protocol.records.compression import decompress
@@ -128,6 +129,8 @@ class LogReader:
         self.topic = self._described(topic)
         #: Whether a leader has to be looked up again.
         self._is_stale = False
+        #: Windows whose next offset their leader's log does not have.
+        self._out_of_range: list[_Window] = []
 
     def _described(self, name: str) -> Topic:
         (found,) = described_topics(self._admin, [name])
@@ -153,6 +156,8 @@ class LogReader:
                 self._is_stale = False
                 time.sleep(_PAUSE_S)
                 self.topic = self._described(self.topic.name)
+            if self._out_of_range:
+                self._enter_range(opened)
             leaders = self._leaders(opened)
             for node, some in leaders.items():
                 is_empty = True
@@ -181,6 +186,25 @@ class LogReader:
         if time.monotonic() > window.deadline:
             raise UserError(f"{topic}-{partition} cannot be read: {words}", ErrorKind.UNREACHABLE)
         self._is_stale = True
+
+    def _enter_range(self, opened: dict[Place, _Window]) -> None:
+        """Moves the windows that are out of range to the start of their logs, or ends them where the logs are shorter. A
+        response with OFFSET_OUT_OF_RANGE has no log start offset: the leaders are asked for it, once for all windows.
+        """
+        windows, self._out_of_range = self._out_of_range, []
+        places = [one.place for one in windows]
+        starts = list_offsets(self._admin, dict.fromkeys(places, EARLIEST))
+        ends = list_offsets(self._admin, dict.fromkeys(places, LATEST))
+        for window in windows:
+            if starts[window.place].offset > window.next:
+                window.next = window.least = starts[window.place].offset  # deleted meanwhile
+                window.deadline = time.monotonic() + self._timeout_s
+            elif ends[window.place].offset < window.next:
+                window.next = window.end  # a truncated log
+            else:
+                self._read_again(window, ErrorCode.OFFSET_OUT_OF_RANGE.name)
+            if window.next >= window.end:
+                del opened[window.place]
 
     def _fetched(self, node: int, windows: list[_Window]) -> Iterator[tuple[_Window, PartitionData]]:
         """One response of a leader, for those of the windows that it has something for."""
@@ -214,8 +238,8 @@ class LogReader:
     def _read(self, window: _Window, data: PartitionData, wanted: Wanted) -> Iterator[ReadBatch]:
         topic, partition = window.place
         code = data.error_code
-        if code == ErrorCode.OFFSET_OUT_OF_RANGE and data.log_start_offset > window.next:
-            window.next = window.least = data.log_start_offset  # deleted meanwhile
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._out_of_range.append(window)
             return
         if code in _PASSING:
             self._read_again(window, ErrorCode(code).name)
