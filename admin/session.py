@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
+from ..protocol.coordinator_types import GROUP
 from ..protocol.errors import ErrorCode
 from .errors import CoordinatorError, LoginRejected, NoResponse, NotKafka, RequestFailed, ResponseError, UnknownNode
 
@@ -35,8 +36,6 @@ _PASSING = (
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
 )
-#: Types of coordinators in FindCoordinator.
-GROUP, TRANSACTION = 0, 1
 
 
 def _is_of_moving_coordinator(error: RequestFailed) -> bool:
