@@ -17,6 +17,7 @@ from ...admin.errors import NoResponse, ResponseError, UnknownNode
 from ...admin.log_offsets import list_offsets
 from ...admin.topics import described_topics
 from ...client.error_kinds import ErrorKind
+from ...client.transient_errors import FETCH_TRANSIENT
 from ...client.user_errors import UserError
 from ...protocol.errors import ErrorCode
 from ...protocol.isolation import READ_COMMITTED
@@ -41,14 +42,6 @@ _MOST_BYTES, _FIRST_BYTES, _LEAST_BYTES, _MOST_PARTITION_BYTES = 8 << 20, 256 <<
 _WAIT_MS = 500
 _PAUSE_S = 0.1
 _CREATE_TIME, _LOG_APPEND_TIME = 1, 2
-#: Errors that pass while leaders change.
-_PASSING = frozenset(
-    (
-        ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.UNKNOWN_LEADER_EPOCH,
-        ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.REPLICA_NOT_AVAILABLE, ErrorCode.OFFSET_NOT_AVAILABLE,
-        ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.UNKNOWN_TOPIC_ID,
-    )
-)  # fmt: skip
 _DAMAGED = (CorruptBatch, InvalidBatch, UnsupportedCompression)
 
 
@@ -241,7 +234,7 @@ class LogReader:
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._out_of_range.append(window)
             return
-        if code in _PASSING:
+        if code in FETCH_TRANSIENT:
             self._read_again(window, ErrorCode(code).name)
             return
         if code:
