@@ -19,6 +19,7 @@ from ..client.error_kinds import ErrorKind
 from ..client.properties import store_settings
 from ..client.transient_errors import FETCH_TRANSIENT
 from ..protocol.errors import ErrorCode
+from ..protocol.isolation import READ_COMMITTED, READ_UNCOMMITTED
 from ..protocol.log_places import EARLIEST, LATEST_TIERED
 from ..protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from ..protocol.uuids import ZERO_UUID
@@ -167,7 +168,7 @@ class Cluster:
             max_wait_ms=_MAX_WAIT_MS,
             min_bytes=1,
             max_bytes=most_bytes,
-            isolation_level=int(split.aborted is not None),
+            isolation_level=READ_COMMITTED if split.is_read_committed else READ_UNCOMMITTED,
             topics=[FetchTopic(topic=split.topic, topic_id=topic_id, partitions=[partition])],
         )
         response = self._admin.impatient.ask(request, leader)
