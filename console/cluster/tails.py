@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MOST_TAILS = 8
 _CLOSED_AFTER_S = 15.0
 #: Limits of one request.
-_MOST_RECORDS, _MOST_WAIT_S = 100, 0.4
+_MOST_RECORDS, _MOST_WAIT_S = 200, 0.4
 _TAIL_BATCH = 100
 
 
@@ -63,12 +63,14 @@ class Tails:
         return name
 
     def read(self, name: str, budget: Budget = UNLIMITED) -> list[Record]:
-        """Records since the last call. Raises UserError for a tail that was closed, Stopped at the budget's end.
+        """The next records that pass, at most _MOST_RECORDS. Later ones are left for the next call: none is dropped, and the
+        tail of a topic with more of them each second falls behind its end. Raises UserError for a tail that was closed,
+        Stopped at the budget's end.
 
         An error ends the tail: its batches do not go on after one, and it would seem that no record comes.
         """
         try:
-            return self._read(name, budget)[-_MOST_RECORDS:]
+            return self._read(name, budget)
         except Exception:
             self.end(name)
             raise
@@ -89,7 +91,8 @@ class Tails:
                     record = self._records.maker.record(message, tail.query, budget)
                     if all(one(record, message) for one in passes):
                         found.append(record)
-                if len(found) >= _MOST_RECORDS or (found and not batch) or time.monotonic() > deadline:
+                is_full = len(found) + _TAIL_BATCH > _MOST_RECORDS
+                if is_full or (found and not batch) or time.monotonic() > deadline:
                     break
         return found
 
