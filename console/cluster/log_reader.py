@@ -182,7 +182,7 @@ class LogReader:
 
     def _enter_range(self, opened: dict[Place, _Window]) -> None:
         """Moves the windows that are out of range to the start of their logs, or ends them where the logs are shorter. A
-        response with OFFSET_OUT_OF_RANGE has no log start offset: the leaders are asked for it, once for all windows.
+        response with OFFSET_OUT_OF_RANGE has no log start offset: ListOffsets has it, once for all windows.
         """
         windows, self._out_of_range = self._out_of_range, []
         places = [one.place for one in windows]

@@ -107,7 +107,7 @@ def filled(broker: odradek.Broker, directory: Path, admin: Admin, kind: str) -> 
 def test_windows_are_read_behind_records_that_are_deleted_meanwhile(
     broker: odradek.Broker, directory: Path, admin: Admin, kind: str, is_between: bool
 ) -> None:
-    """Of the first partition a part of the window is deleted, of the second all of it, and of the third nothing."""
+    """Deletes a part of the window of the first partition, all of that of the second, and nothing of the third."""
     topic, kept = filled(broker, directory, admin, kind)
     windows = windows_of(topic, {0: (0, _COUNT), 1: (0, _BEFORE - 1), 2: (0, _COUNT)})
     batches = LogReader(admin, topic, 30.0).batches(windows)
