@@ -12,7 +12,6 @@ from ..protocol.isolation import READ_COMMITTED
 from ..protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ..protocol.records.batch import BatchHeader, check_crc, iter_headers
 from ..protocol.records.errors import BatchError
-from ..protocol.uuids import ZERO_UUID
 from .errors import ResponseError
 from .places import Place
 from .session import Admin
@@ -107,8 +106,7 @@ class BatchHeaders:
     def _described(self) -> tuple[int, bytes]:
         topic, index = self._place
         (described,) = described_topics(self._admin, [topic])
-        leader = next((one.leader_id for one in described.partitions if one.partition_index == index), -1)
-        return leader, ZERO_UUID if described.topic_id is None else described.topic_id.bytes
+        return described.leaders.get(index, -1), described.id_in_requests
 
 
 def _checked(records: bytes) -> Iterator[CheckedBatch]:

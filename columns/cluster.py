@@ -22,7 +22,6 @@ from ..protocol.errors import ErrorCode
 from ..protocol.isolation import READ_COMMITTED, READ_UNCOMMITTED
 from ..protocol.log_places import EARLIEST, LATEST_TIERED
 from ..protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
-from ..protocol.uuids import ZERO_UUID
 from .cluster_errors import ClusterError, explained
 from .split import Split
 
@@ -182,9 +181,7 @@ class Cluster:
 
     def _leader(self, split: Split) -> tuple[int, bytes]:
         (described,) = described_topics(self._admin.impatient, [split.topic])
-        leaders = {one.partition_index: one.leader_id for one in described.partitions}
-        topic_id = split.topic_id or (described.topic_id.bytes if described.topic_id else ZERO_UUID)
-        found = leaders.get(split.partition, -1), topic_id
+        found = described.leaders.get(split.partition, -1), split.topic_id or described.id_in_requests
         self._leaders[split.topic, split.partition] = found
         return found
 

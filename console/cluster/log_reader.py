@@ -28,7 +28,6 @@ from ...protocol.records.compression import decompress
 from ...protocol.records.control import ControlType, control_type
 from ...protocol.records.errors import CorruptBatch, InvalidBatch, OldMessageFormat, UnsupportedCompression
 from ...protocol.records.record import Record, decode_batch
-from ...protocol.uuids import ZERO_UUID
 from .wanted import EVERYTHING, Wanted
 
 if TYPE_CHECKING:
@@ -163,10 +162,10 @@ class LogReader:
                     raise UserError(f"broker {node} sent no record for {self._timeout_s:g} s", ErrorKind.UNREACHABLE)
 
     def _leaders(self, opened: Mapping[Place, _Window]) -> dict[int, list[_Window]]:
-        led = {one.partition_index: one.leader_id for one in self.topic.partitions}
+        leaders = self.topic.leaders
         made: dict[int, list[_Window]] = defaultdict(list)
         for place, window in opened.items():
-            made[led.get(place[1], -1)].append(window)
+            made[leaders.get(place[1], -1)].append(window)
         for window in made.pop(-1, ()):
             self._read_again(window, "it has no leader")
         return made
@@ -205,12 +204,7 @@ class LogReader:
             FetchPartition(partition=one.place[1], fetch_offset=one.next, partition_max_bytes=one.partition_bytes)
             for one in windows
         ]
-        topic_id = self.topic.topic_id
-        asked = FetchTopic(
-            topic=self.topic.name,
-            topic_id=topic_id.bytes if topic_id is not None else ZERO_UUID,
-            partitions=partitions,
-        )
+        asked = FetchTopic(topic=self.topic.name, topic_id=self.topic.id_in_requests, partitions=partitions)
         request = FetchRequest(
             max_wait_ms=_WAIT_MS, min_bytes=1, max_bytes=_MOST_BYTES, isolation_level=READ_COMMITTED, topics=[asked]
         )
