@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...admin.positions import END, Position
 from ...client.error_kinds import ErrorKind
@@ -28,6 +28,13 @@ _CLOSED_AFTER_S = 15.0
 #: Limits of one request.
 _MOST_RECORDS, _MOST_WAIT_S = 200, 0.4
 _TAIL_BATCH = 100
+
+
+class NewRecords(NamedTuple):
+    """Records of a tail since the last call. `has_more`: the limit of one request has left later ones for the next."""
+
+    records: list[Record]
+    has_more: bool
 
 
 @dataclass(slots=True)
@@ -62,7 +69,7 @@ class Tails:
             self.end(one)
         return name
 
-    def read(self, name: str, budget: Budget = UNLIMITED) -> list[Record]:
+    def read(self, name: str, budget: Budget = UNLIMITED) -> NewRecords:
         """The next records that pass, at most _MOST_RECORDS. Later ones are left for the next call: none is dropped, and the
         tail of a topic with more of them each second falls behind its end. Raises UserError for a tail that was closed,
         Stopped at the budget's end.
@@ -75,11 +82,12 @@ class Tails:
             self.end(name)
             raise
 
-    def _read(self, name: str, budget: Budget) -> list[Record]:
+    def _read(self, name: str, budget: Budget) -> NewRecords:
         tail = self._tails.get(name)
         if tail is None:
             raise _ended()
         found: list[Record] = []
+        is_full = False
         passes = filters(tail.query, budget)
         with tail.lock:
             if self._tails.get(name) is not tail:  # it was closed while this waited
@@ -94,7 +102,7 @@ class Tails:
                 is_full = len(found) + _TAIL_BATCH > _MOST_RECORDS
                 if is_full or (found and not batch) or time.monotonic() > deadline:
                     break
-        return found
+        return NewRecords(found, is_full)
 
     def end(self, name: str) -> None:
         with self._lock:

@@ -42,6 +42,7 @@ _FORMULAS = (
     "Keys or values begin with =, +, - or @, which a spreadsheet runs as formulas: download CSV for spreadsheets, where ' "
     "stands before them."
 )
+_BEHIND = "Records come faster than this page shows them: it is behind the end of the log. No record is left out."
 NULL, EMPTY = Badge("null"), Badge("empty")
 
 
@@ -240,7 +241,7 @@ def _tail(backend: Backend, request: Request, query: Query, budget: Budget) -> P
     name = request.query_params["tail"]
     if name == "new":
         name = backend.tails.begin(query)
-    records = backend.tails.read(name, budget)
+    records, has_more = backend.tails.read(name, budget)
     kept = address_of(request)
     page = topic_page(backend, query.topic, MESSAGES, [records_table(records[::-1], columns_of(request))])
     page.live, page.live_s = f"{kept}{'&' if '?' in kept else '?'}{urlencode({'tail': name})}", _TAIL_S
@@ -254,4 +255,5 @@ def _tail(backend: Backend, request: Request, query: Query, budget: Budget) -> P
     ]
     page.below = _below(backend, query)
     page.prepends = True
+    page.behind = _BEHIND if has_more else ""
     return page

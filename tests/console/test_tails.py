@@ -55,7 +55,7 @@ def test_tail_ends_with_its_first_error(error: Exception) -> None:
     reader = FakeReader(lambda: ["a"], list, lambda: raised(error), lambda: ["b"])
     tails = tails_of(reader)
     name = tails.begin(_QUERY)
-    assert tails.read(name) == ["a"]
+    assert tails.read(name) == (["a"], False)
     with pytest.raises(type(error), match=str(error)):
         tails.read(name)
     assert reader.is_closed
@@ -66,7 +66,7 @@ def test_tail_ends_with_its_first_error(error: Exception) -> None:
 def test_tail_without_an_error_goes_on() -> None:
     tails = tails_of(FakeReader(*endless(["a"])))
     name = tails.begin(_QUERY)
-    assert tails.read(name) == ["a"] and tails.read(name) == []
+    assert tails.read(name) == (["a"], False) and tails.read(name) == ([], False)
     tails.close()
 
 
@@ -80,9 +80,10 @@ def test_tail_of_a_fast_topic_shows_each_record(monkeypatch: pytest.MonkeyPatch)
     name = tails.begin(_QUERY)
     shown: list[Any] = []
     while len(shown) < len(sent):
-        read = tails.read(name)
+        read, has_more = tails.read(name)
         assert 0 < len(read) <= 200, (len(read), len(shown))
         shown += read
+        assert has_more or len(shown) == len(sent)
     assert shown == sent
     tails.close()
 
