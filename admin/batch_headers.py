@@ -6,12 +6,12 @@ import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from ..client.transient_errors import FETCH_TRANSIENT
 from ..protocol.errors import ErrorCode
 from ..protocol.isolation import READ_COMMITTED
 from ..protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ..protocol.records.batch import BatchHeader, check_crc, iter_headers
 from ..protocol.records.errors import BatchError
-from ..protocol.uuids import ZERO_UUID
 from .errors import ResponseError
 from .places import Place
 from .session import Admin
@@ -20,8 +20,7 @@ from .topics import described_topics
 _MAX_WAIT_MS = 500
 #: Bytes of one response.
 FETCH_BYTES = 1 << 20
-#: Errors of a leader that moves; the limit of the time for it.
-_MOVING = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.FENCED_LEADER_EPOCH})
+#: Limit of the time in which a leader moves.
 _PATIENCE_S = 30.0
 #: Limit of the time in which a leader that throttles this client, or a slow remote store, gives the first batch.
 _EMPTY_S = 15.0
@@ -64,7 +63,7 @@ class BatchHeaders:
                     raise self._failure(offset, ErrorCode.REQUEST_TIMED_OUT, "the leader gives no records")
                 self._last_gap = offset
                 return []
-            if error and (error not in _MOVING or waited_s > _PATIENCE_S):
+            if error and (error not in FETCH_TRANSIENT or waited_s > _PATIENCE_S):
                 raise self._failure(offset, error)
             self._leader = None
             time.sleep(_PAUSE_S)
@@ -88,6 +87,8 @@ class BatchHeaders:
     def _fetched(self, offset: int) -> tuple[int, bytes]:
         topic, index = self._place
         leader, topic_id = self._leader = self._leader or self._described()
+        if leader < 0:
+            return ErrorCode.LEADER_NOT_AVAILABLE, b""
         partition = FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
         request = FetchRequest(
             max_wait_ms=_MAX_WAIT_MS,
@@ -105,10 +106,7 @@ class BatchHeaders:
     def _described(self) -> tuple[int, bytes]:
         topic, index = self._place
         (described,) = described_topics(self._admin, [topic])
-        leader = next((one.leader_id for one in described.partitions if one.partition_index == index), -1)
-        if leader < 0:
-            raise ResponseError(f"{topic}-{index}", ErrorCode.LEADER_NOT_AVAILABLE)
-        return leader, ZERO_UUID if described.topic_id is None else described.topic_id.bytes
+        return described.leaders.get(index, -1), described.id_in_requests
 
 
 def _checked(records: bytes) -> Iterator[CheckedBatch]:

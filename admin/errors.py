@@ -18,6 +18,7 @@ from ..client.errors import (
     RequestFailed,
     UnknownNode,
 )
+from ..client.transient_errors import COORDINATOR_MOVES
 from ..protocol.errors import ErrorCode
 
 __all__ = [
@@ -34,12 +35,6 @@ __all__ = [
     "check",
 ]
 
-#: A coordinator loads, or another node becomes it: the request had no effect, and a later one may succeed.
-COORDINATOR_MOVES = (
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_COORDINATOR,
-)
 #: Words for codes that many responses have without words; the others have those of their names.
 _WORDS = {
     ErrorCode.UNKNOWN_SERVER_ERROR: "The server experienced an unexpected error",

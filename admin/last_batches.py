@@ -11,7 +11,6 @@ from ..protocol.errors import ErrorCode
 from ..protocol.isolation import READ_UNCOMMITTED
 from ..protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ..protocol.records.batch import BatchHeader, iter_headers
-from ..protocol.uuids import ZERO_UUID
 from .batch_headers import FETCH_BYTES
 from .errors import ResponseError, check
 from .topics import described_topics, leaders_of
@@ -36,10 +35,7 @@ def batches_at(admin: Admin, offsets: Mapping[Place, int], compacted: Collection
 
 
 def _batches_at(admin: Admin, offsets: Mapping[Place, int], compacted: Collection[str]) -> dict[Place, BatchHeader]:
-    ids = {
-        topic.name: ZERO_UUID if topic.topic_id is None else topic.topic_id.bytes
-        for topic in described_topics(admin, {topic for topic, _ in offsets})
-    }
+    ids = {topic.name: topic.id_in_requests for topic in described_topics(admin, {topic for topic, _ in offsets})}
     found: dict[Place, BatchHeader] = {}
     for node, led in leaders_of(admin, offsets).items():
         for start in range(0, len(led), _AT_ONCE):

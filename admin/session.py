@@ -12,6 +12,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
+from ..client.transient_errors import COORDINATOR_MOVES, LEADER_MOVES
+from ..protocol.coordinator_types import GROUP
 from ..protocol.errors import ErrorCode
 from .errors import CoordinatorError, LoginRejected, NoResponse, NotKafka, RequestFailed, ResponseError, UnknownNode
 
@@ -26,17 +28,8 @@ T = TypeVar("T")
 _PAUSE_S = 0.2
 #: Limit of the time in which a coordinator loads, or moves to another node.
 _COORDINATOR_S = 30.0
-#: Codes of queries for which a later request may have a response.
-_PASSING = (
-    ErrorCode.LEADER_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER,
-    ErrorCode.OFFSET_NOT_AVAILABLE,
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_COORDINATOR,
-)
-#: Types of coordinators in FindCoordinator.
-GROUP, TRANSACTION = 0, 1
+#: Codes of queries for which a later request may have a response. Not of a topic that is unknown: its name may be wrong.
+_TRANSIENT = LEADER_MOVES | COORDINATOR_MOVES
 
 
 def _is_of_moving_coordinator(error: RequestFailed) -> bool:
@@ -78,7 +71,7 @@ class Admin:
             return self.cluster.coordinator(key, kind)
         except CoordinatorError as error:
             subject = f"group {key}" if kind == GROUP else f"transaction {key}"
-            if error.code in _PASSING:
+            if error.code in _TRANSIENT:
                 words = "it has no coordinator at the moment: try again later"
                 raise ResponseError(subject, error.code, words) from None
             raise ResponseError(subject, error.code, error.message) from None
@@ -134,5 +127,5 @@ def _may_pass(error: RequestFailed, *, is_query: bool) -> bool:
     if isinstance(error, UnknownNode):
         return True
     if isinstance(error, ResponseError):
-        return error.code == ErrorCode.NOT_CONTROLLER or (is_query and error.code in _PASSING)
+        return error.code == ErrorCode.NOT_CONTROLLER or (is_query and error.code in _TRANSIENT)
     return is_query and isinstance(error, NoResponse) and not isinstance(error, LoginRejected | NotKafka)

@@ -48,6 +48,16 @@ class Topic:
     partitions: list[Partition]
     error_code: int = 0
 
+    @property
+    def id_in_requests(self) -> bytes:
+        """The id in a request that may have ids; brokers without one get the name."""
+        return ZERO_UUID if self.topic_id is None else self.topic_id.bytes
+
+    @property
+    def leaders(self) -> dict[int, int]:
+        """The leader of each partition by its index, -1 for none."""
+        return {one.partition_index: one.leader_id for one in self.partitions}
+
 
 @dataclass(frozen=True, slots=True)
 class TopicPage:

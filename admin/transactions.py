@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from ..protocol.coordinator_types import TRANSACTION
 from ..protocol.messages.describe_producers import DescribeProducersRequest, DescribeProducersRequestTopic
 from ..protocol.messages.describe_transactions import DescribeTransactionsRequest
 from ..protocol.messages.list_transactions import ListTransactionsRequest
@@ -13,7 +14,7 @@ from ..protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxn
 from .errors import check
 from .nodes import nodes_or_running
 from .places import Place
-from .session import TRANSACTION, Admin
+from .session import Admin
 from .topics import leaders_of
 
 #: The epoch of a marker that no coordinator writes.

@@ -20,6 +20,8 @@ the tables of `open_table`. `Replay` is what `odradek replay` runs.
 | `data_files.py`, `maintenance.py` | files of Iceberg tables; small files, old snapshots, files without a snapshot |
 | `keyed_table.py` | Iceberg tables with a row for each key; `keyed.py`: their settings, `keyed_options.py`: the options |
 | `keyed_records.py`, `change_events.py`, `changes.py` | records as changes, also of Debezium; the last change of a key |
+| `keyed_rows.py` | the rows of such a table as of one commit, with the later changes of its log |
+| `applied_changes.py` | changes applied to its files: rows of files that they replace, and rows that they make |
 | `keyed_files.py`, `key_index.py`, `key_columns.py` | files that changes write again, keys in files, keys of rows |
 | `table_partitions.py` | partitions of a table by columns and buckets |
 | `spark_tasks.py` | the turns as jobs of PySpark: tasks write files, the driver commits |

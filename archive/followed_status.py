@@ -81,7 +81,7 @@ def _commits(admin: Admin, topic: str, configs: Mapping[str, str], namespace: st
 def _status(
     topic: Topic, configs: Mapping[str, str], namespace: str, commits: Mapping[Place, Committed], lags: Sequence[Lag]
 ) -> FollowedStatus:
-    leader = next((one.leader_id for one in topic.partitions if one.partition_index == 0), -1)
+    leader = topic.leaders.get(0, -1)
     broker = leader if leader >= 0 else None
     try:
         table = _table(topic.name, configs, namespace)

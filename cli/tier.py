@@ -25,7 +25,7 @@ from .client.options import DryRun, Yes, client_command, new_app
 from .client.value_completion import complete_topic
 from .messages import FAILED, warn
 from .output import Output, Table
-from .tier_check import TierFinding, checked, findings_of, id_of, open_store, segments_of, summarize, warn_of_damage
+from .tier_check import TierFinding, checked, findings_of, open_store, segments_of, summarize, warn_of_damage
 from .tier_metadata import RemoteMetadata
 from .tier_metadata_repair import repair_metadata
 
@@ -79,7 +79,7 @@ def list_partitions(
 def _rows(admin: Admin, metadata: RemoteMetadata, names: list[str] | None) -> Iterator[Row]:
     caches = metadata.caches()
     topics = {one.name: one for one in described_topics(admin, names)}
-    tiered = [one for one in caches if one.topic in topics and id_of(topics[one.topic]) == one.topic_id]
+    tiered = [one for one in caches if one.topic in topics and topics[one.topic].id_in_requests == one.topic_id]
     places = [
         (name, partition.partition_index)
         for name in sorted(set(names or ()) | {one.topic for one in tiered})

@@ -7,22 +7,19 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ..admin.connection import Connection
 from ..admin.topics import described_topics
 from ..client.properties import STORE_CLASS, read_client_properties, store_settings
 from ..client.user_errors import Misused, UserError
-from ..protocol.uuids import ZERO_UUID, uuid_to_text
+from ..protocol.uuids import uuid_to_text
 from ..tiers.named_store import make_store
 from ..tiers.segment_metadata import RemoteLogSegmentMetadata, TopicIdPartition
 from ..tiers.store import InvalidStore, RemoteStorageError, RemoteStore, StoredObject
 from ..tiers.store_check import StoreReport, check_store, copied_segments
 from .messages import warn
 from .tier_metadata import RemoteMetadata
-
-if TYPE_CHECKING:
-    from ..admin.topics import Topic
 
 
 class TierFinding(NamedTuple):
@@ -35,10 +32,6 @@ class TierFinding(NamedTuple):
     part: str
     size: int | None
     expected: int | None
-
-
-def id_of(topic: Topic) -> bytes:
-    return topic.topic_id.bytes if topic.topic_id is not None else ZERO_UUID
 
 
 @contextmanager
@@ -74,7 +67,7 @@ def checked(connection: Connection, metadata: RemoteMetadata, store: RemoteStore
         raise UserError(f"the store cannot be listed: {error}") from None
     metadata.read()
     with connection.admin() as admin:
-        existing = {id_of(one) for one in described_topics(admin, None)}
+        existing = {one.id_in_requests for one in described_topics(admin, None)}
     caches = metadata.caches()
     report = check_store(objects, caches, copied_before)
     stored = {one.segment_id for one in objects}

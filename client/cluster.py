@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 from typing import Generic, NamedTuple
 
+from ..protocol.coordinator_types import GROUP
 from ..protocol.messages.find_coordinator import FindCoordinatorRequest
 from ..protocol.messages.metadata import MetadataRequest, MetadataResponse
 from ..protocol.schema import Request, ResponseT
@@ -23,8 +24,6 @@ from .peers import LoginOf, Peers, TlsOf
 from .port_security import fault_of_port
 from .versions import Version
 
-#: Types of coordinators in FindCoordinator.
-GROUP_COORDINATOR, TRANSACTION_COORDINATOR = 0, 1
 #: Addresses of nodes are looked up again after this time, and after a request without a response.
 FRESH_S = 1.0
 #: Limit of the time in which a port shows its security.
@@ -149,7 +148,7 @@ class Cluster:
                 return outcome.response
         return None
 
-    def coordinator(self, key: str, kind: int = GROUP_COORDINATOR) -> int:
+    def coordinator(self, key: str, kind: int = GROUP) -> int:
         """The node that coordinates a group or a transactional id. Raises CoordinatorError."""
         response = self.ask(FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key]))
         found = response.coordinators[0] if response.coordinators else response

@@ -1,4 +1,7 @@
-"""The log as columns: records of closed segments as Arrow, without a broker in between (`pip install 'odradek[columns]'`).
+"""The log as columns: records as Arrow (`pip install 'odradek[columns]'`).
+
+Records of closed segments come from files of this machine and from remote stores, without a broker in between; all others
+come from brokers, with Fetch.
 
 `scan` is for people (scan.py). What builds on it (Spark, tables) uses these, which stay:
 
@@ -19,10 +22,15 @@
 |---|---|
 | `scan.py` | `odradek.scan`: the stream of Arrow; `scan_options.py`: its options, checked |
 | `latest_records.py` | the latest record of each key |
-| `dataset.py` | a scan that engines ask for columns and offsets |
+| `dataset.py` | a scan that engines ask for columns and offsets; `dataset_scanner.py`: the calling thread reads it |
 | `counting.py` | numbers of records of topics, by the headers of their batches |
 | `value_schema.py` | the schema of values, as users name it |
 | `value_decoders.py` | the decoder of a schema: JSON, Avro or Protobuf |
+| `value_encoder.py` | the encoder of a typed column: rows as the bytes of JSON (`json_rows.py`), Avro or Protobuf |
+| `json_schema_fit.py`, `avro_fit.py`, `protobuf_fit.py` | checks whether columns can be written with a schema |
+| `misfit.py` | the error of columns and values that a schema cannot hold |
+| `most_columns.py` | the limit of the columns of a schema |
+| `arrow_kinds.py` | kinds of Arrow types, by what their values mean |
 | `decoder.py` | what each decoder returns; `shown_value.py`: a value in the words of a reason |
 | `typed_rows.py` | rows with typed values, and the rows that do not decode |
 | `json_decoder.py` | JSON as structs, by DuckDB (`json_in_duckdb.py`) and Python (`json_single_values.py`) |

@@ -17,10 +17,11 @@ from ..admin.topics import described_topics
 from ..admin.topics import list_topics as listed_topics
 from ..client.error_kinds import ErrorKind
 from ..client.properties import store_settings
+from ..client.transient_errors import FETCH_TRANSIENT
 from ..protocol.errors import ErrorCode
+from ..protocol.isolation import READ_COMMITTED, READ_UNCOMMITTED
 from ..protocol.log_places import EARLIEST, LATEST_TIERED
 from ..protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
-from ..protocol.uuids import ZERO_UUID
 from .cluster_errors import ClusterError, explained
 from .split import Split
 
@@ -40,13 +41,6 @@ PATIENCE_S, _PAUSE_S = 30.0, 0.2
 
 #: The response has no partition, because it exceeds a quota.
 _THROTTLED = ErrorCode.THROTTLING_QUOTA_EXCEEDED
-_PASSING = frozenset(
-    (
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.REPLICA_NOT_AVAILABLE, ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.OFFSET_NOT_AVAILABLE,
-    )
-)  # fmt: skip
 
 
 class Cluster:
@@ -142,7 +136,7 @@ class Cluster:
         return [(one.producer_id, one.first_offset) for one in found.aborted_transactions or ()]
 
     def fetch(self, split: Split, offset: int, most_bytes: int = _FETCH_BYTES) -> PartitionData:
-        """The response of the partition's leader for one offset, without passing errors. Raises ClusterError."""
+        """The response of the partition's leader for one offset, without transient errors. Raises ClusterError."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             try:
@@ -152,7 +146,7 @@ class Cluster:
                 _wait_for_broker(error, deadline)
                 continue
             code = ErrorCode(found.error_code)
-            if (code is not _THROTTLED and code not in _PASSING) or time.monotonic() > deadline:
+            if (code is not _THROTTLED and code not in FETCH_TRANSIENT) or time.monotonic() > deadline:
                 return found
             if code is _THROTTLED:
                 continue  # the time was waited
@@ -173,7 +167,7 @@ class Cluster:
             max_wait_ms=_MAX_WAIT_MS,
             min_bytes=1,
             max_bytes=most_bytes,
-            isolation_level=int(split.aborted is not None),
+            isolation_level=READ_COMMITTED if split.is_read_committed else READ_UNCOMMITTED,
             topics=[FetchTopic(topic=split.topic, topic_id=topic_id, partitions=[partition])],
         )
         response = self._admin.impatient.ask(request, leader)
@@ -187,9 +181,7 @@ class Cluster:
 
     def _leader(self, split: Split) -> tuple[int, bytes]:
         (described,) = described_topics(self._admin.impatient, [split.topic])
-        leaders = {one.partition_index: one.leader_id for one in described.partitions}
-        topic_id = split.topic_id or (described.topic_id.bytes if described.topic_id else ZERO_UUID)
-        found = leaders.get(split.partition, -1), topic_id
+        found = described.leaders.get(split.partition, -1), split.topic_id or described.id_in_requests
         self._leaders[split.topic, split.partition] = found
         return found
 

@@ -81,7 +81,7 @@ class FetchReader(SplitReader):
         The leader returns no committed record then, where an open transaction is next.
         """
         split = self.split
-        if split.aborted is None or self._unstable_at == self.next_offset:
+        if not split.is_read_committed or self._unstable_at == self.next_offset:
             return False
         response = cluster.fetch(replace(split, aborted=None), self.next_offset, LEAST_FETCH_BYTES)
         view = np.frombuffer(response.records or b"", np.uint8)
@@ -98,7 +98,7 @@ class FetchReader(SplitReader):
     ) -> Iterator[pa.RecordBatch]:
         self._end_faulty(int(rows[0, layout.BASE_OFFSET]))
         bounds = self.split.bounds._replace(first_offset=self.next_offset)
-        wanted = data_rows(rows, bounds, aborted if self.split.aborted is not None else None)
+        wanted = data_rows(rows, bounds, aborted if self.split.is_read_committed else None)
         yield from self._decoded(decoder, Batches(self._source, data, None, rows, wanted, bounds))
         self._advance(int(rows[-1, layout.BASE_OFFSET] + rows[-1, layout.LAST_DELTA]) + 1)
 

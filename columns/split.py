@@ -43,6 +43,13 @@ class Split:
     #: The segments of a remote store that have the offsets; None for a split of files or brokers.
     remote: RemotePart | None = field(default=None, repr=False)
 
+    @property
+    def is_read_committed(self) -> bool:
+        """Whether the isolation level is read_committed: there are transactions to leave out, or it is known that there are
+        none.
+        """
+        return self.aborted is not None
+
     def part(self, first_offset: int, next_offset: int) -> Split:
         """The offsets from `first_offset` up to, and without, `next_offset`. A part that begins later has no known first
         batch: its reader finds it by the index.

@@ -101,7 +101,7 @@ class Tier:
             epochs = self._epochs_of(last)
             ranges = segment_ranges(cache, epochs, whole.first_offset, end)
             aborted: tuple[Aborted, ...] | None = None
-            if whole.aborted is not None and ranges:
+            if whole.is_read_committed and ranges:
                 aborted, end = self._aborted(cache, epochs, ranges, last, outcomes)
                 ranges = [one._replace(next_offset=min(one.next_offset, end)) for one in ranges]
         except RemoteStorageError as error:

@@ -13,9 +13,9 @@ from .cluster.masks import Masks
 from .cluster.model import Snapshot
 from .cluster.node_metrics import NodeMetrics
 from .cluster.poller import Poller
+from .cluster.record_reader import RecordReader
 from .cluster.records import RecordMaker
 from .cluster.schemas import SchemaCatalog
-from .cluster.search import RecordReader
 from .cluster.tails import Tails
 from .cluster.topic_rates import TopicRates
 from .pipelines.watch import PipelineWatch

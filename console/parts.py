@@ -319,6 +319,8 @@ class Page:
     above: Sequence[Part] = ()
     #: New parts stand before the older rows, as in a live tail.
     prepends: bool = False
+    #: The words of a live tail that does not keep up.
+    behind: str = ""
     fragment: str = "live.html"
     status: int = 200
     crumbs: Sequence[Link] = ()

@@ -14,9 +14,10 @@ from typing import TypeVar
 from ..admin.errors import NoResponse, RequestFailed, ResponseError, UnknownNode, check
 from ..admin.nodes import describe_cluster
 from ..admin.places import Place
-from ..admin.session import GROUP, TRANSACTION, Admin
+from ..admin.session import Admin
 from ..client.errors import LoginRejected
 from ..client.versions import Bounds
+from ..protocol.coordinator_types import GROUP, TRANSACTION
 from ..protocol.errors import ErrorCode
 from ..protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from ..protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic

@@ -17,6 +17,7 @@
 | `offset_listener.py` | `OffsetCommitListener`: the same for all queries of a session, the stock connector included |
 | `rows.py` | the work of a task: batches of one range as batches of Spark's schema |
 | `sink.py` | micro-batches written to topics: `sink_options.py` has the options, `sink_input.py` the rows |
+| `sink_values.py` | typed columns as keys and values of records |
 
 `pyspark_odradek`, beside this package, is the name that Spark looks up. Both are imported in every planning process, so
 nothing here imports pyarrow or numba before a query needs them.

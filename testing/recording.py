@@ -26,7 +26,6 @@ from ..protocol.errors import ErrorCode
 from ..protocol.records.batch import CONTROL_FLAG, check_crc, iter_headers
 from ..protocol.records.errors import BatchError
 from ..protocol.records.record import decode_batch
-from ..protocol.uuids import ZERO_UUID
 
 if TYPE_CHECKING:
     from ..admin.places import Place
@@ -221,7 +220,7 @@ def _fetched(admin: Admin, place: Place, offset: int) -> _Fetched:
     (partition,) = (one for one in described.partitions if one.partition_index == index)
     check(f"{topic}-{index}", ErrorCode.NONE if partition.leader_id >= 0 else ErrorCode.LEADER_NOT_AVAILABLE)
     asked = FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=_FETCH_BYTES)
-    topic_id = described.topic_id.bytes if described.topic_id is not None else ZERO_UUID
+    topic_id = described.id_in_requests
     request = FetchRequest(
         max_wait_ms=_IDLE_MS,
         min_bytes=1,

@@ -14,7 +14,6 @@ from ...protocol.messages.produce import PartitionProduceData, ProduceRequest, T
 from ...protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from ...protocol.records.compression_type import Compression
 from ...protocol.records.record import Record, encode_batch
-from ...protocol.uuids import ZERO_UUID
 
 if TYPE_CHECKING:
     from ...admin.session import Admin
@@ -48,7 +47,7 @@ class Fillers:
         (described,) = described_topics(admin, [topic])
         self._admin = admin
         self._topic = topic
-        self._topic_id = described.topic_id.bytes if described.topic_id is not None else ZERO_UUID
+        self._topic_id = described.id_in_requests
         self._partition = partition
         self._leader = described.partitions[partition].leader_id
         self._producer: tuple[int, int] | None = None

@@ -317,6 +317,20 @@ def test_count_beside_the_title_grows_with_the_rows_of_a_tail(messages: Browser,
     assert messages.errors() == []
 
 
+def test_tail_of_a_fast_topic_shows_each_record_and_that_it_is_behind(messages: Browser, console_three: str) -> None:
+    assert odradek_command("topic", "create", "fast", "-b", console_three).status == 0
+    messages.open("/topics/fast/messages?tail=new")
+    assert not messages.find("#behind").is_displayed()
+    producer = Producer({"bootstrap.servers": console_three})
+    for _ in range(450):
+        producer.produce("fast", b"{}", partition=0)
+    assert producer.flush(_FLUSH_S) == 0
+    messages.await_true(lambda: "behind the end of the log" in messages.find("#behind").text)
+    messages.await_true(lambda: messages.find(".list .count").text == "450")
+    messages.await_true(lambda: not messages.find("#behind").is_displayed())
+    assert messages.errors() == []
+
+
 def test_record_is_edited_and_sent_again(messages: Browser, console_three: str) -> None:
     for words, given in (
         (("topic", "create", "again"), ""),

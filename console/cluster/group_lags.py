@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ...admin.errors import COORDINATOR_MOVES, NoResponse, ResponseError, UnknownNode
+from ...admin.errors import NoResponse, ResponseError, UnknownNode
 from ...admin.group_lag import Positions, committed_positions, lags_of, shared_positions
 from ...admin.groups import list_groups
 from ...admin.lag import Lag
@@ -16,6 +16,7 @@ from ...admin.places import Place
 from ...admin.share_offsets import share_offsets_at
 from ...admin.subscriptions import Reading, read_topics
 from ...client.explained_errors import from_library
+from ...client.transient_errors import COORDINATOR_MOVES
 from ...client.user_errors import UserError
 from ...protocol.errors import ErrorCode
 from .group_reads import GroupReads

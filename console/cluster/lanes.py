@@ -11,14 +11,12 @@ from ...admin.places import Place
 from ...admin.positions import BEGINNING, END, TAIL, Position
 from ...protocol.log_places import EARLIEST, LATEST
 from ...records.reading import range_notes
-from .found import Found
 from .log_reader import LogReader
 from .query import NEWEST, Query
+from .search_result import SearchResult
 
 if TYPE_CHECKING:
     from ...records.consumed import ConsumedRecord
-
-#: librdkafka's logical offset of a log's end, to which a count is added.
 
 
 @dataclass(slots=True)
@@ -41,7 +39,12 @@ class Lane:
 
 
 def lanes_of(
-    reader: LogReader, places: list[Place], query: Query, start: Position | None, until: Position | None, page: Found
+    reader: LogReader,
+    places: list[Place],
+    query: Query,
+    start: Position | None,
+    until: Position | None,
+    result: SearchResult,
 ) -> list[Lane]:
     first, last = reader.offsets_at(places, EARLIEST), reader.offsets_at(places, LATEST)
     known = [place for place in places if place in first and place in last]
@@ -49,7 +52,7 @@ def lanes_of(
     if start is not None:
         lows = _resolved(reader, known, start, first, last)
         if start.offset is not None and start.offset >= 0:
-            page.notes += range_notes(start.offset, first, last, "nothing to read there")
+            result.notes += range_notes(start.offset, first, last, "nothing to read there")
     if until is not None:
         highs = _resolved(reader, known, until, first, last)
     lanes = []

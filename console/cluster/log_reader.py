@@ -17,16 +17,17 @@ from ...admin.errors import NoResponse, ResponseError, UnknownNode
 from ...admin.log_offsets import list_offsets
 from ...admin.topics import described_topics
 from ...client.error_kinds import ErrorKind
+from ...client.transient_errors import FETCH_TRANSIENT
 from ...client.user_errors import UserError
 from ...protocol.errors import ErrorCode
 from ...protocol.isolation import READ_COMMITTED
+from ...protocol.log_places import EARLIEST, LATEST
 from ...protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ...protocol.records.batch import HEADER_BYTES, BatchHeader, iter_headers
 from ...protocol.records.compression import decompress
 from ...protocol.records.control import ControlType, control_type
 from ...protocol.records.errors import CorruptBatch, InvalidBatch, OldMessageFormat, UnsupportedCompression
 from ...protocol.records.record import Record, decode_batch
-from ...protocol.uuids import ZERO_UUID
 from .wanted import EVERYTHING, Wanted
 
 if TYPE_CHECKING:
@@ -40,14 +41,6 @@ _MOST_BYTES, _FIRST_BYTES, _LEAST_BYTES, _MOST_PARTITION_BYTES = 8 << 20, 256 <<
 _WAIT_MS = 500
 _PAUSE_S = 0.1
 _CREATE_TIME, _LOG_APPEND_TIME = 1, 2
-#: Errors that pass while leaders change.
-_PASSING = frozenset(
-    (
-        ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.UNKNOWN_LEADER_EPOCH,
-        ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.REPLICA_NOT_AVAILABLE, ErrorCode.OFFSET_NOT_AVAILABLE,
-        ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.UNKNOWN_TOPIC_ID,
-    )
-)  # fmt: skip
 _DAMAGED = (CorruptBatch, InvalidBatch, UnsupportedCompression)
 
 
@@ -128,6 +121,8 @@ class LogReader:
         self.topic = self._described(topic)
         #: Whether a leader has to be looked up again.
         self._is_stale = False
+        #: Windows whose next offset their leader's log does not have.
+        self._out_of_range: list[_Window] = []
 
     def _described(self, name: str) -> Topic:
         (found,) = described_topics(self._admin, [name])
@@ -153,6 +148,8 @@ class LogReader:
                 self._is_stale = False
                 time.sleep(_PAUSE_S)
                 self.topic = self._described(self.topic.name)
+            if self._out_of_range:
+                self._enter_range(opened)
             leaders = self._leaders(opened)
             for node, some in leaders.items():
                 is_empty = True
@@ -165,10 +162,10 @@ class LogReader:
                     raise UserError(f"broker {node} sent no record for {self._timeout_s:g} s", ErrorKind.UNREACHABLE)
 
     def _leaders(self, opened: Mapping[Place, _Window]) -> dict[int, list[_Window]]:
-        led = {one.partition_index: one.leader_id for one in self.topic.partitions}
+        leaders = self.topic.leaders
         made: dict[int, list[_Window]] = defaultdict(list)
         for place, window in opened.items():
-            made[led.get(place[1], -1)].append(window)
+            made[leaders.get(place[1], -1)].append(window)
         for window in made.pop(-1, ()):
             self._read_again(window, "it has no leader")
         return made
@@ -182,18 +179,32 @@ class LogReader:
             raise UserError(f"{topic}-{partition} cannot be read: {words}", ErrorKind.UNREACHABLE)
         self._is_stale = True
 
+    def _enter_range(self, opened: dict[Place, _Window]) -> None:
+        """Moves the windows that are out of range to the start of their logs, or ends them where the logs are shorter. A
+        response with OFFSET_OUT_OF_RANGE has no log start offset: ListOffsets has it, once for all windows.
+        """
+        windows, self._out_of_range = self._out_of_range, []
+        places = [one.place for one in windows]
+        starts = list_offsets(self._admin, dict.fromkeys(places, EARLIEST))
+        ends = list_offsets(self._admin, dict.fromkeys(places, LATEST))
+        for window in windows:
+            if starts[window.place].offset > window.next:
+                window.next = window.least = starts[window.place].offset  # deleted meanwhile
+                window.deadline = time.monotonic() + self._timeout_s
+            elif ends[window.place].offset < window.next:
+                window.next = window.end  # a truncated log
+            else:
+                self._read_again(window, ErrorCode.OFFSET_OUT_OF_RANGE.name)
+            if window.next >= window.end:
+                del opened[window.place]
+
     def _fetched(self, node: int, windows: list[_Window]) -> Iterator[tuple[_Window, PartitionData]]:
         """One response of a leader, for those of the windows that it has something for."""
         partitions = [
             FetchPartition(partition=one.place[1], fetch_offset=one.next, partition_max_bytes=one.partition_bytes)
             for one in windows
         ]
-        topic_id = self.topic.topic_id
-        asked = FetchTopic(
-            topic=self.topic.name,
-            topic_id=topic_id.bytes if topic_id is not None else ZERO_UUID,
-            partitions=partitions,
-        )
+        asked = FetchTopic(topic=self.topic.name, topic_id=self.topic.id_in_requests, partitions=partitions)
         request = FetchRequest(
             max_wait_ms=_WAIT_MS, min_bytes=1, max_bytes=_MOST_BYTES, isolation_level=READ_COMMITTED, topics=[asked]
         )
@@ -214,10 +225,10 @@ class LogReader:
     def _read(self, window: _Window, data: PartitionData, wanted: Wanted) -> Iterator[ReadBatch]:
         topic, partition = window.place
         code = data.error_code
-        if code == ErrorCode.OFFSET_OUT_OF_RANGE and data.log_start_offset > window.next:
-            window.next = window.least = data.log_start_offset  # deleted meanwhile
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._out_of_range.append(window)
             return
-        if code in _PASSING:
+        if code in FETCH_TRANSIENT:
             self._read_again(window, ErrorCode(code).name)
             return
         if code:

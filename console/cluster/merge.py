@@ -19,11 +19,11 @@ from ...admin.places import Place
 from ...client.wording import counted
 from ..budgets import Budget
 from .filters import Passes
-from .found import Found
 from .lanes import Lane
 from .log_reader import LogReader, Range, ReadBatch
 from .query import NEWEST, Query
 from .records import RecordMaker
+from .search_result import SearchResult
 from .wanted import Wanted
 
 if TYPE_CHECKING:
@@ -64,9 +64,9 @@ class Work(NamedTuple):
 
 
 class Merge:
-    def __init__(self, work: Work, page: Found, began: float, seconds: float) -> None:
+    def __init__(self, work: Work, result: SearchResult, began: float, seconds: float) -> None:
         self._reader, self._maker, self._query, self._passes, self._wanted, self._budget = work
-        self._made = page
+        self._result = result
         self._is_newest = work.query.order == NEWEST
         self._deadline = began + min(seconds, MOST_SECONDS)
         #: Whether a round was read: the page after this one has another beginning.
@@ -78,32 +78,32 @@ class Merge:
         self._is_first = work.query.is_first and bool(work.passes)
 
     def run(self, lanes: list[Lane]) -> None:
-        made, query = self._made, self._query
-        made.begun = self._edges(lanes)
-        made.total = sum(self._left(lane) for lane in lanes)
+        result, query = self._result, self._query
+        result.begun = self._edges(lanes)
+        result.total = sum(self._left(lane) for lane in lanes)
         size = _FIRST_ROUND if self._passes else min(_FIRST_ROUND, max(query.limit, 10) * max(1, len(lanes)))
         while True:
             if self._take(lanes, to_the_end=False):
-                made.ended = f"the limit of {counted(query.limit, 'record')}"
+                result.ended = f"the limit of {counted(query.limit, 'record')}"
                 break
             waiting = [lane for lane in lanes if not lane.ready and not lane.is_exhausted]
             if not waiting:
-                made.ended = "the first record of the range" if self._is_newest else "the end of the log"
+                result.ended = "the first record of the range" if self._is_newest else "the end of the log"
                 break
             if (self._has_moved and self._is_over()) or (self._is_first and any(lane.ready for lane in lanes)):
-                made.ended = "the limit of one request"
+                result.ended = "the limit of one request"
                 self._take(lanes, to_the_end=True)
                 break
             size = self._read_round(waiting, size)
         is_done = all(lane.is_exhausted and not lane.ready for lane in lanes)
-        made.left = sum(self._left(lane) for lane in lanes)
-        made.edges = {} if is_done else self._edges(lanes)
-        made.read = sum(self._read_before_edge(lane) for lane in lanes)
+        result.left = sum(self._left(lane) for lane in lanes)
+        result.edges = {} if is_done else self._edges(lanes)
+        result.read = sum(self._read_before_edge(lane) for lane in lanes)
 
     def _is_over(self) -> bool:
-        made = self._made
+        result = self._result
         return (
-            made.scanned >= MOST_SCANNED
+            result.scanned >= MOST_SCANNED
             or self._read_bytes >= MOST_BYTES
             or self._shown_bytes >= MOST_SHOWN_BYTES
             or self._budget.is_nearly_spent
@@ -137,8 +137,8 @@ class Merge:
 
     def _take(self, lanes: list[Lane], *, to_the_end: bool) -> bool:
         """Takes the records that are next. Returns whether the page is full."""
-        while len(self._made.records) < self._query.limit and self._shown_bytes < MOST_SHOWN_BYTES:
-            if self._made.records and self._budget.is_nearly_spent:
+        while len(self._result.records) < self._query.limit and self._shown_bytes < MOST_SHOWN_BYTES:
+            if self._result.records and self._budget.is_nearly_spent:
                 return False
             ready = [lane for lane in lanes if lane.ready]
             if not ready or (not to_the_end and any(not lane.ready and not lane.is_exhausted for lane in lanes)):
@@ -147,8 +147,8 @@ class Merge:
             message = chosen.ready.popleft()
             record = self._maker.record(message, self._query, self._budget)
             self._shown_bytes += record.bytes
-            self._made.records.append(record)
-        return len(self._made.records) >= self._query.limit
+            self._result.records.append(record)
+        return len(self._result.records) >= self._query.limit
 
     # ---- windows
 
@@ -206,7 +206,7 @@ class Merge:
         for batch in self._reader.batches(windows, self._wanted):
             self._budget.check()
             deadline = min(deadline, time.monotonic() + _MOST_ROUND_SECONDS)
-            self._made.scanned += batch.record_count
+            self._result.scanned += batch.record_count
             self._read_bytes += batch.bytes
             for count, message in enumerate(batch.records, 1):
                 if self._passes:

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...admin.positions import END, Position
 from ...client.error_kinds import ErrorKind
@@ -16,8 +16,8 @@ from ...records.reading import Reader
 from ..budgets import UNLIMITED, Budget
 from .filters import filters
 from .query import Query
+from .record_reader import RecordReader
 from .records import Record
-from .search import RecordReader
 
 if TYPE_CHECKING:
     from ...records.consumed import ConsumedRecord
@@ -26,8 +26,15 @@ if TYPE_CHECKING:
 MOST_TAILS = 8
 _CLOSED_AFTER_S = 15.0
 #: Limits of one request.
-_MOST_RECORDS, _MOST_WAIT_S = 100, 0.4
+_MOST_RECORDS, _MOST_WAIT_S = 200, 0.4
 _TAIL_BATCH = 100
+
+
+class NewRecords(NamedTuple):
+    """Records of a tail since the last call. `has_more`: the limit of one request has left later ones for the next."""
+
+    records: list[Record]
+    has_more: bool
 
 
 @dataclass(slots=True)
@@ -62,22 +69,25 @@ class Tails:
             self.end(one)
         return name
 
-    def read(self, name: str, budget: Budget = UNLIMITED) -> list[Record]:
-        """Records since the last call. Raises UserError for a tail that was closed, Stopped at the budget's end.
+    def read(self, name: str, budget: Budget = UNLIMITED) -> NewRecords:
+        """The next records that pass, at most _MOST_RECORDS. Later ones are left for the next call: none is dropped, and the
+        tail of a topic with more of them each second falls behind its end. Raises UserError for a tail that was closed,
+        Stopped at the budget's end.
 
         An error ends the tail: its batches do not go on after one, and it would seem that no record comes.
         """
         try:
-            return self._read(name, budget)[-_MOST_RECORDS:]
+            return self._read(name, budget)
         except Exception:
             self.end(name)
             raise
 
-    def _read(self, name: str, budget: Budget) -> list[Record]:
+    def _read(self, name: str, budget: Budget) -> NewRecords:
         tail = self._tails.get(name)
         if tail is None:
             raise _ended()
         found: list[Record] = []
+        is_full = False
         passes = filters(tail.query, budget)
         with tail.lock:
             if self._tails.get(name) is not tail:  # it was closed while this waited
@@ -89,9 +99,10 @@ class Tails:
                     record = self._records.maker.record(message, tail.query, budget)
                     if all(one(record, message) for one in passes):
                         found.append(record)
-                if len(found) >= _MOST_RECORDS or (found and not batch) or time.monotonic() > deadline:
+                is_full = len(found) + _TAIL_BATCH > _MOST_RECORDS
+                if is_full or (found and not batch) or time.monotonic() > deadline:
                     break
-        return found
+        return NewRecords(found, is_full)
 
     def end(self, name: str) -> None:
         with self._lock:

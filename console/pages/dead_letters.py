@@ -68,9 +68,9 @@ def queue(backend: Backend, request: Request, budget: Budget) -> Page:
     topic = request.path_params["topic"]
     partition = number_of(request, "partition", -1, MOST_INT32)
     start = request.query_params.get("from", "").strip() or "-50"
-    page = backend.records.read(Query(topic, None if partition < 0 else partition, start), budget)
+    result = backend.records.read(Query(topic, None if partition < 0 else partition, start), budget)
     rows = []
-    for one in page.records:
+    for one in result.records:
         origin = {name.removeprefix(ORIGIN): value or "" for name, value in one.headers if name.startswith(ORIGIN)}
         place = (origin.get("topic", ""), origin.get("partition", ""), origin.get("offset", ""))
         rows.append(
@@ -102,7 +102,7 @@ def queue(backend: Backend, request: Request, budget: Budget) -> Page:
     )
     return Page(
         f"Queue {topic}",
-        [*unread(topic, page), Table("Records", columns, rows, "The queue is empty.")],
+        [*unread(topic, result), Table("Records", columns, rows, "The queue is empty.")],
         "/share",
         below=[form],
     )

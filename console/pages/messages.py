@@ -17,11 +17,11 @@ from ..addresses import number_of, path_to
 from ..backend import Backend
 from ..budgets import Budget
 from ..cluster.edges import edges_text
-from ..cluster.found import Found
 from ..cluster.merge import MOST_SECONDS
 from ..cluster.query import NEWEST, Query
+from ..cluster.record_reader import SLICE_SECONDS
 from ..cluster.records import Record
-from ..cluster.search import SLICE_SECONDS
+from ..cluster.search_result import SearchResult
 from ..field_paths import MISSING, field_of, found_at, paths_of
 from ..formats import number, numbers
 from ..json_pieces import pieces_of
@@ -42,6 +42,7 @@ _FORMULAS = (
     "Keys or values begin with =, +, - or @, which a spreadsheet runs as formulas: download CSV for spreadsheets, where ' "
     "stands before them."
 )
+_BEHIND = "Records come faster than this page shows them: it is behind the end of the log. No record is left out."
 NULL, EMPTY = Badge("null"), Badge("empty")
 
 
@@ -69,23 +70,23 @@ def messages(backend: Backend, request: Request, budget: Budget) -> Page | Respo
 def _search(backend: Backend, request: Request, query: Query, budget: Budget) -> Page:
     is_back = "back" in request.query_params
     first = dataclasses.replace(query, is_first=not is_back)
-    found = _read(backend, reversed_query(query) if is_back else first, budget)
+    result = _read(backend, reversed_query(query) if is_back else first, budget)
     if is_back:
-        found.records.reverse()
-    table = records_table(found.records, columns_of(request))
-    table.grows = query.has_filter and bool(found.edges)
-    if not found.records and not table.grows:
+        result.records.reverse()
+    table = records_table(result.records, columns_of(request))
+    table.grows = query.has_filter and bool(result.edges)
+    if not result.records and not table.grows:
         _explain_empty(request, query, table)
-    progress = _progress(request, query, found, found.read, len(found.records), found.total)
-    pages = _pages(request, query, found, is_back=is_back)
+    progress = _progress(request, query, result, result.read, len(result.records), result.total)
+    pages = _pages(request, query, result, is_back=is_back)
     if progress.next:
         pages.after = ""  # "Continue" leads there
-    parts: list[Part] = [progress, *unread(query.topic, found), table, pages]
+    parts: list[Part] = [progress, *unread(query.topic, result), table, pages]
     page = topic_page(backend, query.topic, MESSAGES, parts)
     kept = address_of(request)
     downloads = [Link(words, address_of(request, download=name)) for words, name in FORMATS.items()]
     page.links = [Link("Live", f"{kept}{'&' if '?' in kept else '?'}tail=new")]
-    page.above = _above(request, query, found)
+    page.above = _above(request, query, result)
     page.below = [Bar([["Download", *downloads]]), *_below(backend, query)]
     return page
 
@@ -101,12 +102,12 @@ def _explain_empty(request: Request, query: Query, table: Table) -> None:
 def _slice(backend: Backend, request: Request, query: Query, budget: Budget) -> Page:
     """The next slice of a search: rows for the table's end, and the progress."""
     shown, read, took, total = (number_of(request, name, 0) for name in ("shown", "read", "took", "total"))
-    found = _read(backend, dataclasses.replace(query, limit=max(1, query.limit - shown)), budget)
-    found.seconds += took / 1000
-    shown, read = shown + len(found.records), read + found.read
-    table = records_table(found.records, columns_of(request))
-    progress = _progress(request, query, found, read, shown, total)
-    pages = _pages(request, query, found, is_back=False)
+    result = _read(backend, dataclasses.replace(query, limit=max(1, query.limit - shown)), budget)
+    result.seconds += took / 1000
+    shown, read = shown + len(result.records), read + result.read
+    table = records_table(result.records, columns_of(request))
+    progress = _progress(request, query, result, read, shown, total)
+    pages = _pages(request, query, result, is_back=False)
     pages.before = ""  # the page began before this slice
     if progress.next:
         pages.after = ""
@@ -114,37 +115,37 @@ def _slice(backend: Backend, request: Request, query: Query, budget: Budget) -> 
     return Page(query.topic, parts, "/topics", fragment="slice.html")
 
 
-def _read(backend: Backend, query: Query, budget: Budget) -> Found:
+def _read(backend: Backend, query: Query, budget: Budget) -> SearchResult:
     return backend.records.read(query, budget, SLICE_SECONDS if query.has_filter else MOST_SECONDS)
 
 
-def _progress(request: Request, query: Query, search_result: Found, read: int, shown: int, total: int) -> Progress:
-    words = f"{shown} shown of {number(read)} read in {search_result.seconds:.1f} s, to {search_result.ended}."
+def _progress(request: Request, query: Query, result: SearchResult, read: int, shown: int, total: int) -> Progress:
+    words = f"{shown} shown of {number(read)} read in {result.seconds:.1f} s, to {result.ended}."
     is_full = shown >= query.limit
-    if not search_result.edges or is_full or "back" in request.query_params:
+    if not result.edges or is_full or "back" in request.query_params:
         return Progress(0, 0, words)
     more = {
-        "at": edges_text(search_result.edges),
+        "at": edges_text(result.edges),
         "slice": 1,
         "shown": shown,
         "read": read,
-        "took": round(search_result.seconds * 1000),
+        "took": round(result.seconds * 1000),
         "total": total,
     }
-    positions = list(search_result.edges.items())[:_MOST_EDGES]
+    positions = list(result.edges.items())[:_MOST_EDGES]
     return Progress(
-        total - search_result.left,
+        total - result.left,
         total,
         words,
         address_of(request, **more),
-        address_of(request, at=edges_text(search_result.edges)),
+        address_of(request, at=edges_text(result.edges)),
         positions,
     )
 
 
-def _pages(request: Request, query: Query, search_result: Found, *, is_back: bool) -> Pages:
+def _pages(request: Request, query: Query, result: SearchResult, *, is_back: bool) -> Pages:
     """Links to the pages before and after this one, whose edges are those of the search."""
-    first, last = (search_result.edges, search_result.begun) if is_back else (search_result.begun, search_result.edges)
+    first, last = (result.edges, result.begun) if is_back else (result.begun, result.edges)
     has_before = bool(first) and (is_back or bool(query.edges))
     before = address_of(request, at=edges_text(first), back=1) if has_before else ""
     after = address_of(request, at=edges_text(last)) if last else ""
@@ -152,19 +153,19 @@ def _pages(request: Request, query: Query, search_result: Found, *, is_back: boo
     return Pages("", before, after, *words)
 
 
-def unread(topic: str, search_result: Found) -> list[Part]:
+def unread(topic: str, result: SearchResult) -> list[Part]:
     """Names offsets that partitions do not have, partitions that were not read, and the brokers that could lead them."""
-    notes = [f"{line[0].upper()}{line[1:]}." for line in search_result.notes]
+    notes = [f"{line[0].upper()}{line[1:]}." for line in result.notes]
     notes += [
         f"{topic}-{partition} has no leader that responds: start one of the brokers {numbers(replicas)}."
-        for partition, replicas in list(search_result.leaderless.items())[:_MOST_UNREAD]
+        for partition, replicas in list(result.leaderless.items())[:_MOST_UNREAD]
     ]
     return [Text(note, "bad") for note in notes]
 
 
-def _above(request: Request, query: Query, search_result: Found) -> list[Part]:
-    form = search_form(request, query, paths_of(one.document for one in search_result.records))
-    warned = [Text(_FORMULAS, "warn")] if any(map(_has_formula, search_result.records)) else []
+def _above(request: Request, query: Query, result: SearchResult) -> list[Part]:
+    form = search_form(request, query, paths_of(one.document for one in result.records))
+    warned = [Text(_FORMULAS, "warn")] if any(map(_has_formula, result.records)) else []
     return [form, chips_of(request), *warned]
 
 
@@ -240,7 +241,7 @@ def _tail(backend: Backend, request: Request, query: Query, budget: Budget) -> P
     name = request.query_params["tail"]
     if name == "new":
         name = backend.tails.begin(query)
-    records = backend.tails.read(name, budget)
+    records, has_more = backend.tails.read(name, budget)
     kept = address_of(request)
     page = topic_page(backend, query.topic, MESSAGES, [records_table(records[::-1], columns_of(request))])
     page.live, page.live_s = f"{kept}{'&' if '?' in kept else '?'}{urlencode({'tail': name})}", _TAIL_S
@@ -254,4 +255,5 @@ def _tail(backend: Backend, request: Request, query: Query, budget: Budget) -> P
     ]
     page.below = _below(backend, query)
     page.prepends = True
+    page.behind = _BEHIND if has_more else ""
     return page

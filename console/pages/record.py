@@ -42,12 +42,12 @@ def record(backend: Backend, request: Request, budget: Budget) -> Page:
     around = 0 if in_place else _NEIGHBOURS
     first = max(0, offset - around)
     query = Query(topic, partition, str(first), 2 * around + 1, order=OLDEST, key_form=key_form, value_form=value_form)
-    read = backend.records.read(query, budget)
+    result = backend.records.read(query, budget)
     title = f"Record {partition}:{offset}"
     crumbs = (Link("Topics", "/topics"), Link(topic, path_to("topics", topic, "messages")))
-    if read.leaderless:
-        return Page(title, unread(topic, read), "/topics", fragment="row.html", crumbs=crumbs)
-    found = [one for one in read.records if abs(one.offset - offset) <= around]
+    if result.leaderless:
+        return Page(title, unread(topic, result), "/topics", fragment="row.html", crumbs=crumbs)
+    found = [one for one in result.records if abs(one.offset - offset) <= around]
     chosen = next((one for one in found if one.offset == offset), None)
     if chosen is None:
         raise UserError(f"{topic}-{partition} has no record with offset {offset}", ErrorKind.NOT_FOUND)

@@ -14,7 +14,7 @@ from ..addresses import here, number_of
 from ..cluster.decoding import AUTO, FORMS
 from ..cluster.edges import edges_of
 from ..cluster.query import NEWEST, OLDEST, ORDERS, Query, position_of
-from ..cluster.search import MOST_SHOWN
+from ..cluster.record_reader import MOST_SHOWN
 from ..parts import Chips, Field, Form, Link
 from ..whole_numbers import MOST_INT32
 

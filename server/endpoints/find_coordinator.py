@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from ...metadata.acls import CLUSTER_NAME, Operation, ResourceType
 from ...protocol.behaviour_versions import FIND_COORDINATOR_WITH_SHARE_KEYS
+from ...protocol.coordinator_types import GROUP, SHARE, TRANSACTION
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from ...protocol.uuids import uuid_from_text
@@ -31,9 +32,6 @@ PRELOADED = (*transaction_coordinator.PRELOADED, transactional_produce, topics, 
 _GROUPS = Each(Operation.DESCRIBE, ResourceType.GROUP)
 _TRANSACTIONAL_IDS = Each(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
 _SHARE_PARTITIONS = Each(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
-GROUP_KEY_TYPE = 0
-TRANSACTION_KEY_TYPE = 1
-SHARE_KEY_TYPE = 2
 WITH_SEVERAL_KEYS = FindCoordinatorRequest.versions_with("coordinator_keys")
 #: Kafka's words for these errors, which versions 1 to 3 carry.
 MESSAGES = {
@@ -44,11 +42,11 @@ MESSAGES = {
     **WORDS,
 }
 
-_REQUIREMENTS = {GROUP_KEY_TYPE: _GROUPS, TRANSACTION_KEY_TYPE: _TRANSACTIONAL_IDS}
+_REQUIREMENTS = {GROUP: _GROUPS, TRANSACTION: _TRANSACTIONAL_IDS}
 _DENIED = {
-    GROUP_KEY_TYPE: ErrorCode.GROUP_AUTHORIZATION_FAILED,
-    TRANSACTION_KEY_TYPE: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    SHARE_KEY_TYPE: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    TRANSACTION: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    SHARE: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
 }
 
 
@@ -75,11 +73,11 @@ def handle(services: Services, call: Call[FindCoordinatorRequest]) -> FindCoordi
 
 def _driver(services: Services, call: Call[FindCoordinatorRequest]) -> CoordinatorDriver[Any] | None:
     key_type = call.request.key_type
-    if key_type == GROUP_KEY_TYPE:
+    if key_type == GROUP:
         return services.coordinators.groups
-    if key_type == TRANSACTION_KEY_TYPE:
+    if key_type == TRANSACTION:
         return services.coordinators.transactions()
-    is_served = key_type == SHARE_KEY_TYPE and call.version in FIND_COORDINATOR_WITH_SHARE_KEYS
+    is_served = key_type == SHARE and call.version in FIND_COORDINATOR_WITH_SHARE_KEYS
     return services.share.states() if is_served and all(map(_is_share_key, call.request.coordinator_keys)) else None
 
 
@@ -109,7 +107,7 @@ def _respond(services: Services, call: Call[FindCoordinatorRequest]) -> FindCoor
     for key in request.coordinator_keys:
         error, node_id, host, port = _find(services, call, key)
         # Kafka gives no words for a share partition's key that it cannot read.
-        is_share_key = request.key_type == SHARE_KEY_TYPE
+        is_share_key = request.key_type == SHARE
         message = MESSAGES[error] if error is ErrorCode.INVALID_REQUEST and not is_share_key else ""
         if error is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             message = MESSAGES[error]
@@ -129,7 +127,7 @@ def _is_permitted(
 ) -> bool:
     """Returns whether the client may know the coordinator of the key. That of a share partition is known to nodes."""
     key_type = call.request.key_type
-    if key_type == SHARE_KEY_TYPE and call.version in FIND_COORDINATOR_WITH_SHARE_KEYS:
+    if key_type == SHARE and call.version in FIND_COORDINATOR_WITH_SHARE_KEYS:
         return not _SHARE_PARTITIONS.denies(services.access.authorizer, call, CLUSTER_NAME, log_denied=log_denied)
     requirement = _REQUIREMENTS.get(key_type)
     return requirement is None or not requirement.denies(services.access.authorizer, call, key, log_denied=log_denied)

@@ -40,7 +40,8 @@ _Partition = tuple[TopicKey, int]
 REMEMBERED_S = 30.0
 #: Limit of one connection; the oldest is forgotten for one more.
 MAX_REMEMBERED = 10_000
-#: Errors of a batch before it is written, which may be over a moment later.
+#: Errors of a batch before it is written, which may be over a moment later. No list of clients
+#: (`client/transient_errors.py`): the broker waits for none of them, it repeats the code for the batches that follow.
 PASSING = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,

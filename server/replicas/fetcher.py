@@ -36,7 +36,8 @@ Key = tuple[bytes, int]
 _LAST_SESSION_EPOCH = (1 << 31) - 1
 #: Between two checks whether throttled replicas may be fetched again.
 THROTTLED_MS = 100
-#: Errors of a leader that does not lead yet, or no longer: it or this broker has old metadata.
+#: Errors of a leader that does not lead yet, or no longer: it or this broker has old metadata. They are not logged at
+#: once. The fetcher repeats its request after any error: this is no list of transient ones (`client/transient_errors.py`).
 _STALE_METADATA_ERRORS = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,

@@ -13,6 +13,8 @@ from odradek.admin.connection import Connection
 from odradek.admin.errors import ResponseError
 from odradek.admin.mirror_comparison import compare
 from odradek.admin.session import Admin
+from odradek.admin.topics import Topic
+from odradek.client.transient_errors import FETCH_TRANSIENT
 from odradek.protocol.errors import ErrorCode
 
 pytestmark = pytest.mark.usefixtures("sockets")
@@ -21,12 +23,17 @@ BATCHES = 3
 
 
 @pytest.fixture(scope="module")
-def admin() -> Iterator[Admin]:
-    with odradek.Broker() as broker:
+def broker() -> Iterator[odradek.Broker]:
+    with odradek.Broker() as running:
         for number in range(BATCHES):
-            broker.topic("orders").send(b"%d" % number)
-        with Connection({"bootstrap.servers": broker.bootstrap_servers}).admin() as made:
-            yield made
+            running.topic("orders").send(b"%d" % number)
+        yield running
+
+
+@pytest.fixture(scope="module")
+def admin(broker: odradek.Broker) -> Iterator[Admin]:
+    with Connection({"bootstrap.servers": broker.bootstrap_servers}).admin() as made:
+        yield made
 
 
 @pytest.fixture
@@ -44,6 +51,28 @@ def empty(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(BatchHeaders, "_fetched", fetch)
     return left
+
+
+@pytest.mark.parametrize("code", sorted(FETCH_TRANSIENT), ids=lambda code: code.name)
+def test_reader_goes_on_after_each_transient_error(broker: odradek.Broker, admin: Admin, code: ErrorCode) -> None:
+    with broker.faults.fail("Fetch", code, times=2) as fault:
+        found = [*BatchHeaders(admin, PLACE).between(0, BATCHES)]
+        fault.wait(2)
+    assert [one.header.base_offset for one in found] == [0, 1, 2]
+
+
+def test_reader_waits_for_a_leader(admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
+    described, left = batch_headers.described_topics, [2]
+
+    def without_leader(admin: Admin, names: list[str]) -> list[Topic]:
+        found = described(admin, names)
+        if left[0]:
+            left[0] -= 1
+            found[0].partitions[0].leader_id = -1
+        return found
+
+    monkeypatch.setattr(batch_headers, "described_topics", without_leader)
+    assert len([*BatchHeaders(admin, PLACE).between(0, BATCHES)]) == BATCHES and left == [0]
 
 
 def test_empty_response_is_not_the_end_of_a_log(admin: Admin, empty: list[int]) -> None:

@@ -11,8 +11,8 @@ import pytest
 from odradek.admin.connection import Connection
 from odradek.console.cluster.masks import Masks
 from odradek.console.cluster.query import Query
+from odradek.console.cluster.record_reader import RecordReader
 from odradek.console.cluster.records import RecordMaker
-from odradek.console.cluster.search import RecordReader
 
 from compat_tests.cli.commands import Done, odradek_command
 

@@ -18,10 +18,11 @@ import pytest
 from odradek.admin import connection
 from odradek.admin.connection import Connection
 from odradek.admin.nodes import describe_cluster
-from odradek.client.cluster import TRANSACTION_COORDINATOR, Address, Cluster
+from odradek.client.cluster import Address, Cluster
 from odradek.client.errors import LoginRejected, NoResponse, NotSupported, UnknownNode
 from odradek.client.sasl import PasswordLogin
 from odradek.protocol.apis import api_named
+from odradek.protocol.coordinator_types import TRANSACTION
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.describe_cluster import DescribeClusterRequest
@@ -66,7 +67,7 @@ def test_any_broker_and_a_named_broker_respond(cluster: Cluster) -> None:
 def test_coordinators_of_both_kinds_are_found(cluster: Cluster) -> None:
     (node,) = cluster.ask(MetadataRequest(topics=[])).brokers
     assert cluster.coordinator("billing") == node.node_id
-    assert cluster.coordinator("payments", TRANSACTION_COORDINATOR) == node.node_id
+    assert cluster.coordinator("payments", TRANSACTION) == node.node_id
 
 
 def test_unknown_node_and_unsupported_api_are_errors(cluster: Cluster) -> None:

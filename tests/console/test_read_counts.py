@@ -12,11 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from odradek.admin.connection import Connection
 from odradek.console.cluster import merge
-from odradek.console.cluster.found import Found
 from odradek.console.cluster.masks import Masks
 from odradek.console.cluster.query import NEWEST, OLDEST, Query
+from odradek.console.cluster.record_reader import RecordReader
 from odradek.console.cluster.records import RecordMaker
-from odradek.console.cluster.search import RecordReader
+from odradek.console.cluster.search_result import SearchResult
 
 from tests.harness.examples import examples
 
@@ -33,15 +33,15 @@ def broker() -> Iterator[odradek.Broker]:
         yield running
 
 
-def pages(broker: odradek.Broker, query: Query, seconds: float = merge.MOST_SECONDS) -> Iterator[Found]:
+def pages(broker: odradek.Broker, query: Query, seconds: float = merge.MOST_SECONDS) -> Iterator[SearchResult]:
     connection = Connection({"bootstrap.servers": broker.bootstrap_servers})
     reader = RecordReader(connection, RecordMaker(connection, Masks(()), None))
     while True:
-        found = reader.read(query, seconds=seconds)
-        yield found
-        if not found.edges:
+        result = reader.read(query, seconds=seconds)
+        yield result
+        if not result.edges:
             return
-        query = replace(query, edges=found.edges)
+        query = replace(query, edges=result.edges)
 
 
 @settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

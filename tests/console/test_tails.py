@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from odradek.client.error_kinds import ErrorKind
 from odradek.client.user_errors import UserError
+from odradek.console.cluster import tails as tails_module
 from odradek.console.cluster.query import Query
 from odradek.console.cluster.tails import Tails
 
@@ -53,7 +55,7 @@ def test_tail_ends_with_its_first_error(error: Exception) -> None:
     reader = FakeReader(lambda: ["a"], list, lambda: raised(error), lambda: ["b"])
     tails = tails_of(reader)
     name = tails.begin(_QUERY)
-    assert tails.read(name) == ["a"]
+    assert tails.read(name) == (["a"], False)
     with pytest.raises(type(error), match=str(error)):
         tails.read(name)
     assert reader.is_closed
@@ -64,7 +66,25 @@ def test_tail_ends_with_its_first_error(error: Exception) -> None:
 def test_tail_without_an_error_goes_on() -> None:
     tails = tails_of(FakeReader(*endless(["a"])))
     name = tails.begin(_QUERY)
-    assert tails.read(name) == ["a"] and tails.read(name) == []
+    assert tails.read(name) == (["a"], False) and tails.read(name) == ([], False)
+    tails.close()
+
+
+def test_tail_of_a_fast_topic_shows_each_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches of several sizes wait at each request: it takes some, and leaves the others for the next one."""
+    monkeypatch.setattr(tails_module, "_MOST_WAIT_S", 30.0)  # a slow machine reads as many batches
+    sent = [str(number) for number in range(1_050)]
+    ends = [0, *itertools.accumulate(itertools.islice(itertools.cycle((70, 100, 99, 1)), 15)), len(sent)]
+    batches = [sent[first:end] for first, end in itertools.pairwise(ends)]
+    tails = tails_of(FakeReader(*(lambda batch=batch: batch for batch in batches), list))  # type: ignore[misc]
+    name = tails.begin(_QUERY)
+    shown: list[Any] = []
+    while len(shown) < len(sent):
+        read, has_more = tails.read(name)
+        assert 0 < len(read) <= 200, (len(read), len(shown))
+        shown += read
+        assert has_more or len(shown) == len(sent)
+    assert shown == sent
     tails.close()
 
 

@@ -1,4 +1,4 @@
-"""The result of a search's page."""
+"""The result of a search: one page of records, and where the next one begins."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .records import Record
 
 
 @dataclass(slots=True)
-class Found:
+class SearchResult:
     """`ended` is the reason why the search ended, and `edges` where it continues: empty at the end of the range. Partitions
     of `leaderless` were not read. `notes`: offsets of the query that partitions do not have. `left`: offsets of the range
     that were not read. `scanned`: records that were fetched, some of them again. `read`: those of the range that this page

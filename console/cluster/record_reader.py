@@ -15,13 +15,13 @@ from ...records.reading import Reader
 from ...records.selection import Selection
 from ..budgets import RECORD_THREADS, UNLIMITED, Budget
 from .filters import filters
-from .found import Found
 from .lanes import lanes_of
 from .links import Links
 from .log_reader import LogReader
 from .merge import MOST_SECONDS, Merge, Work
 from .query import Query, position_of
 from .records import Record, RecordMaker
+from .search_result import SearchResult
 from .topic_names import check_topic_name
 
 if TYPE_CHECKING:
@@ -49,21 +49,21 @@ class RecordReader:
     def close(self) -> None:
         self._links.close()
 
-    def read(self, query: Query, budget: Budget = UNLIMITED, seconds: float = MOST_SECONDS) -> Found:
+    def read(self, query: Query, budget: Budget = UNLIMITED, seconds: float = MOST_SECONDS) -> SearchResult:
         """Raises UserError for a topic that does not exist, Misused for a bad query, Stopped at the budget's end."""
         start, until = position_of(query.start), position_of(query.until)
         passes = filters(query, budget)
         began = time.monotonic()
-        made = Found([])
+        result = SearchResult([])
         with self._links.admin() as admin:
             reader = LogReader(admin, query.topic, self._connection.timeout_s)
-            places = self._places({one.partition_index: one for one in reader.topic.partitions}, query, made)
+            places = self._places({one.partition_index: one for one in reader.topic.partitions}, query, result)
             if places:
-                lanes = lanes_of(reader, places, query, start, until, made)
+                lanes = lanes_of(reader, places, query, start, until, result)
                 work = Work(reader, self.maker, query, passes, self.maker.wanted(query), budget)
-                Merge(work, made, began, seconds).run(lanes)
-        made.seconds = time.monotonic() - began
-        return made
+                Merge(work, result, began, seconds).run(lanes)
+        result.seconds = time.monotonic() - began
+        return result
 
     def batches(self, query: Query, budget: Budget = UNLIMITED) -> Iterator[list[Record]]:
         """Records of the whole range that pass, in the order of the partitions' logs: for a download. Raises Stopped."""
@@ -71,8 +71,8 @@ class RecordReader:
         passes = filters(query, budget)
         with self._links.admin() as admin:
             log = LogReader(admin, query.topic, self._connection.timeout_s)
-            places = self._places({one.partition_index: one for one in log.topic.partitions}, query, Found([]))
-            lanes = lanes_of(log, places, query, start, until, Found([])) if places else []
+            places = self._places({one.partition_index: one for one in log.topic.partitions}, query, SearchResult([]))
+            lanes = lanes_of(log, places, query, start, until, SearchResult([])) if places else []
         ranges = {lane.place: (lane.low, lane.high) for lane in lanes if not lane.is_exhausted}
         if not ranges:
             return
@@ -87,7 +87,7 @@ class RecordReader:
         finally:
             reader.close()
 
-    def _places(self, known: Mapping[int, Partition], query: Query, page: Found) -> list[Place]:
+    def _places(self, known: Mapping[int, Partition], query: Query, result: SearchResult) -> list[Place]:
         """The partitions to read: without those whose leader does not respond, which a search would wait for."""
         away = self._away()
         wanted = sorted(known) if query.partition is None else [query.partition]
@@ -97,10 +97,10 @@ class RecordReader:
             )
         for index in wanted:
             if known[index].leader_id < 0 or known[index].leader_id in away:
-                page.leaderless[index] = sorted(known[index].replica_nodes)
-        if page.leaderless:
-            page.ended = "the end of the log"
-        return [(query.topic, index) for index in wanted if index not in page.leaderless]
+                result.leaderless[index] = sorted(known[index].replica_nodes)
+        if result.leaderless:
+            result.ended = "the end of the log"
+        return [(query.topic, index) for index in wanted if index not in result.leaderless]
 
     def open(self, query: Query, start: Position, *, follow: bool) -> Reader:
         check_topic_name(query.topic)
