@@ -21,6 +21,7 @@ from ...protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from ...protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from ...protocol.schema import Message
 from ..groups_config import GroupsConfig
+from ..record_framing import encoded_size
 from ..result import GroupRequest, Record, Reply
 from ..timers import Event, Timers
 from .committed_offsets import CommittedOffset, OffsetStore
@@ -138,6 +139,12 @@ class ShardState:
     def is_too_large(self, data: bytes) -> bool:
         """Returns True if no record of the topic can hold it."""
         return len(data) > self.config.max_record_bytes
+
+    def can_store(self, value: Message, version: int = 0) -> bool:
+        """Returns whether a record of the topic can hold the value. To be asked before a change, where a client decides how
+        large the record is: no limit holds for the coordinator's own batches.
+        """
+        return encoded_size(value, version) <= self.config.max_record_bytes
 
     # Groups.
 

@@ -27,6 +27,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from enum import Enum
+from sys import getsizeof
 from typing import ClassVar
 
 from ....protocol.errors import ErrorCode
@@ -43,6 +44,21 @@ from .subscriptions import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 #  is 100 KB/s at 200 bytes a member.
 MANY_MEMBERS = 50
 DEPARTURE_DELAY_MS_PER_MEMBER = 2
+#: The memory of the generated ids whose clients have not joined with them yet: some 9,000 ids of ordinary length. Kafka has
+#: no limit, since `group.max.size` counts members only. A client joins with its id at once, so that the oldest id is the
+#: one that nobody uses.
+MAX_PENDING_JOIN_BYTES = 4 << 20
+#: The memory of a pending id besides its text: its timer, and their places in the queue and the group.
+PENDING_JOIN_BYTES = 400
+
+
+def _pending_bytes(member_id: str) -> int:
+    return getsizeof(member_id) + PENDING_JOIN_BYTES
+
+
+def _elected(candidates: set[str], members: Iterable[dict[str, bytes]]) -> str:
+    votes = Counter(next(name for name in protocols if name in candidates) for protocols in members)
+    return max(votes, key=votes.__getitem__)
 
 
 class ClassicGroupState(Enum):
@@ -84,6 +100,7 @@ class ClassicGroup:
         self.static_members: dict[str, str] = {}
         #: Generated member ids whose clients have not joined with them yet (KIP-394), each with its session timer.
         self.pending_joins: dict[str, Timer] = {}
+        self._pending_join_bytes = 0
         #: Members of this generation that have not sent SyncGroup yet.
         self.pending_syncs: set[str] = set()
         #: Topics of all members; None if unknown (not consumers, or malformed metadata).
@@ -125,8 +142,13 @@ class ClassicGroup:
         """Returns the protocol with the most votes. Each member votes for its preferred one among the common ones."""
         count = len(self.members)
         candidates = {name for name, speakers in self._speakers.items() if speakers == count}
-        votes = Counter(member.vote(candidates) for member in self.members.values())
-        return max(votes, key=votes.__getitem__)
+        return _elected(candidates, (member.protocols for member in self.members.values()))
+
+    def select_protocol_after(self, member_id: str, protocols: dict[str, bytes]) -> str:
+        """Returns the protocol that the group selects once a member, which joins last, has these protocols."""
+        members = [m.protocols for m in self.members.values() if m.member_id != member_id]
+        candidates = {name for name in protocols if all(name in others for others in members)}
+        return _elected(candidates, (*members, protocols))
 
     def validate_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
         """Validates a member's identity. An instance id belongs to its latest member only (KIP-345)."""
@@ -255,6 +277,12 @@ class ClassicGroup:
         return member
 
     def add_pending(self, member_id: str, deadline_ms: int) -> None:
+        """Keeps a generated id. Where too many are kept, forgets the oldest: its client gets UNKNOWN_MEMBER_ID, and asks for
+        another id.
+        """
+        self._pending_join_bytes += _pending_bytes(member_id)
+        while self._pending_join_bytes > MAX_PENDING_JOIN_BYTES and self.pending_joins:
+            self.forget_pending(next(iter(self.pending_joins)))
         timer = self.pending_joins[member_id] = Timer(("classic session", self.group_id, member_id))
         self._timers.set(timer, deadline_ms)
 
@@ -262,6 +290,7 @@ class ClassicGroup:
         timer = self.pending_joins.pop(member_id, None)
         if timer is not None:
             timer.cancel()
+            self._pending_join_bytes -= _pending_bytes(member_id)
         return timer is not None
 
     def elect_joined_leader(self) -> bool:

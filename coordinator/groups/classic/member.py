@@ -37,9 +37,6 @@ class ClassicMember:
         """Returns whether these are its protocols, in the same order of preference."""
         return self.protocols == protocols and list(self.protocols) == list(protocols)
 
-    def vote(self, candidates: set[str]) -> str:
-        return next(name for name in self.protocols if name in candidates)
-
     def keeps_its_session(self) -> bool:
         """Returns whether an expired session timer keeps the member, since a request of it is pending."""
         return not self.is_new and (self.awaiting_join is not None or self.awaiting_sync is not None)

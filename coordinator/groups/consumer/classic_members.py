@@ -105,12 +105,15 @@ def _join(
 ) -> JoinGroupResponse:
     subscription = read_subscription(request.protocols[0].metadata)
     before = group.members.get(group.static_members.get(request.group_instance_id or "") or member_id)
+    known = EMPTY_METADATA if before is None else before.metadata
+    metadata = _updated(known, message, request, subscription)
+    if metadata != known and not state.can_store(metadata):
+        return join_error(ErrorCode.UNKNOWN_SERVER_ERROR)
     is_replaced = before is not None and request.group_instance_id is not None and not request.member_id
     if before is not None and is_replaced:
         member = replace_member(state, group, before, member_id)
     else:
         member = before or ConsumerMember(member_id, EMPTY_METADATA)
-    metadata = _updated(member.metadata, message, request, subscription)
     if member.member_id not in group.members or metadata != member.metadata:
         write_member(state, group.group_id, member_id, metadata)
     is_changed = metadata.subscribed_topic_names != member.metadata.subscribed_topic_names

@@ -11,7 +11,7 @@ from ....protocol.messages.assignments import TopicPartitions
 from ....protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from ...rejection import Rejection
 from ...result import GroupRequest
-from ..member_checks import full, no_group, unknown_member
+from ..member_checks import full, no_group, too_large, unknown_member
 from ..member_epochs import JOIN_EPOCH, LEAVE_EPOCH
 from .group import ShareGroup
 from .initialization import begin
@@ -79,7 +79,7 @@ def _go_on(
     message: GroupRequest,
     request: ShareGroupHeartbeatRequest,
     now_ms: int,
-) -> Response:
+) -> Response | Rejection:
     group_id, member_id = group.group_id, member.member_id
     names = request.subscribed_topic_names
     metadata = ShareGroupMemberMetadataValue(
@@ -89,6 +89,8 @@ def _go_on(
         subscribed_topic_names=sorted(set(names)) if names is not None else member.metadata.subscribed_topic_names,
     )
     if metadata != member.metadata:
+        if not state.can_store(metadata):
+            return too_large("member's metadata", state.config.max_record_bytes)
         write_member(state, group_id, member_id, metadata)
         group = state.find(ShareGroup, group_id) or group
     is_new_epoch = metadata.subscribed_topic_names != member.metadata.subscribed_topic_names

@@ -21,7 +21,7 @@ from ...rejection import Rejection
 from ...result import GroupRequest
 from ..classic.group import ClassicGroup
 from ..consumer.topics import metadata_hash
-from ..member_checks import find_member, full, no_group, unreleased
+from ..member_checks import find_member, full, no_group, too_large, unreleased
 from ..member_epochs import JOIN_EPOCH, LEAVE_STATIC_EPOCH
 from .configured import ConfiguredTopology, configure
 from .group import NO_TOPOLOGY_EPOCH, StreamsGroup
@@ -129,7 +129,26 @@ def _understood(state: ShardState, message: GroupRequest, request: Request) -> U
     if validation_error is not None:
         return validation_error
     metadata = _updated(found.metadata, message, request)
+    validation_error = _validate_sizes(state, group, found, metadata, topology)
+    if validation_error is not None:
+        return validation_error
     return Understood(group, found, replaced, metadata, topology, configured, digest, owned)
+
+
+def _validate_sizes(
+    state: ShardState,
+    group: StreamsGroup,
+    member: StreamsMember,
+    metadata: StreamsGroupMemberMetadataValue,
+    topology: StreamsGroupTopologyValue,
+) -> Rejection | None:
+    """Checks that the records that clients decide can be stored."""
+    limit = state.config.max_record_bytes
+    if metadata != member.metadata and not state.can_store(metadata):
+        return too_large("member's metadata", limit)
+    if group.topology is None and not state.can_store(topology):
+        return too_large("topology", limit)
+    return None
 
 
 def _group(state: ShardState, request: Request) -> StreamsGroup | Rejection:
