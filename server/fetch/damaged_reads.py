@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...storage.segments.damage import SegmentSuspected
 from ...storage.segments.slices import LogSlice
-from ..partitions.page_cache import NotInPageCache, in_page_cache, sendable, warm
+from ..partitions.sendable_records import NotInPageCache, in_page_cache, sendable, warm
 from .fetch_response import nothing_yet
 
 if TYPE_CHECKING:

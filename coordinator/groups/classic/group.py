@@ -117,7 +117,7 @@ class ClassicGroup:
         self._replies = replies
         self._awaiting_join_count = 0
         #: Protocol -> the number of members that support it.
-        self._speakers: dict[str, int] = {}
+        self._supporters: dict[str, int] = {}
 
     # Queries.
 
@@ -136,12 +136,12 @@ class ClassicGroup:
         if self.state is ClassicGroupState.EMPTY:
             return bool(protocol_type) and any(True for _ in protocols)
         count = len(self.members)
-        return self.protocol_type == protocol_type and any(self._speakers.get(name, 0) == count for name in protocols)
+        return self.protocol_type == protocol_type and any(self._supporters.get(name, 0) == count for name in protocols)
 
     def select_protocol(self) -> str:
         """Returns the protocol with the most votes. Each member votes for its preferred one among the common ones."""
         count = len(self.members)
-        candidates = {name for name, speakers in self._speakers.items() if speakers == count}
+        candidates = {name for name, supporters in self._supporters.items() if supporters == count}
         return _elected(candidates, (member.protocols for member in self.members.values()))
 
     def select_protocol_after(self, member_id: str, protocols: dict[str, bytes]) -> str:
@@ -201,7 +201,7 @@ class ClassicGroup:
         if self.leader_id is None:
             self.leader_id = member.member_id
         self.members[member.member_id] = member
-        self._count_speakers(member.protocols, 1)
+        self._count_supporters(member.protocols, 1)
         self.await_join(member, token)
         self.forget_pending(member.member_id)
 
@@ -236,8 +236,8 @@ class ClassicGroup:
     def update(
         self, member: ClassicMember, protocols: dict[str, bytes], rebalance_timeout_ms: int, session_timeout_ms: int
     ) -> None:
-        self._count_speakers(member.protocols, -1)
-        self._count_speakers(protocols, 1)
+        self._count_supporters(member.protocols, -1)
+        self._count_supporters(protocols, 1)
         member.protocols, member.has_joined = protocols, True
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
@@ -252,7 +252,7 @@ class ClassicGroup:
         member.session.cancel()
         self.respond_to_join(member, join_error(ErrorCode.UNKNOWN_MEMBER_ID))
         self.respond_to_sync(member, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
-        self._count_speakers(member.protocols, -1)
+        self._count_supporters(member.protocols, -1)
         if member.group_instance_id is not None:
             del self.static_members[member.group_instance_id]
         if self.leader_id == member_id:
@@ -379,13 +379,13 @@ class ClassicGroup:
             assignment=stored.assignment,
         )
 
-    def _count_speakers(self, protocols: Iterable[str], by: int) -> None:
+    def _count_supporters(self, protocols: Iterable[str], by: int) -> None:
         for name in protocols:
-            count = self._speakers.get(name, 0) + by
+            count = self._supporters.get(name, 0) + by
             if count:
-                self._speakers[name] = count
+                self._supporters[name] = count
             else:
-                del self._speakers[name]
+                del self._supporters[name]
 
     def _read_subscriptions(self) -> None:
         name = self.protocol_name

@@ -15,7 +15,7 @@ from .group import ClassicGroup, ClassicGroupState
 from .join_errors import join_error
 from .lookup import create_group
 from .member import ClassicMember
-from .rebalance import go_on, joined, members_for_leader, prepare, rebalance
+from .rebalance import advance, joined, members_for_leader, prepare, rebalance
 from .writing import can_be_stored, write_empty_group, write_group
 
 WITH_REBALANCE_TIMEOUT = JoinGroupRequest.versions_with("rebalance_timeout_ms")
@@ -136,9 +136,9 @@ def _join_known(
 def _changes_nothing(group: ClassicGroup, member: ClassicMember, request: JoinGroupRequest) -> bool:
     """A JoinGroup that only asks again for a response that was lost; the leader of a Stable group means a rebalance."""
     if group.state is ClassicGroupState.COMPLETING_REBALANCE:
-        return member.speaks_the_same(_protocols(request))
+        return member.has_same_protocols(_protocols(request))
     if group.state is ClassicGroupState.STABLE:
-        return group.leader_id != member.member_id and member.speaks_the_same(_protocols(request))
+        return group.leader_id != member.member_id and member.has_same_protocols(_protocols(request))
     return False
 
 
@@ -191,7 +191,7 @@ def _replace(
     group.touch(member, now_ms)
     _update(group, member, message, request)
     if group.state is ClassicGroupState.PREPARING_REBALANCE:
-        go_on(state, group, now_ms)
+        advance(state, group, now_ms)
     elif group.state is ClassicGroupState.STABLE and group.select_protocol() == group.protocol_name:
         write_group(state, group, {m.member_id: m.assignment for m in group.members.values()})
         group.respond_to_join(member, _kept_place(group, member, message.version, old_leader_id))

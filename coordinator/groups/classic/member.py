@@ -33,7 +33,7 @@ class ClassicMember:
     awaiting_join: object | None = field(default=None, repr=False)
     awaiting_sync: object | None = field(default=None, repr=False)
 
-    def speaks_the_same(self, protocols: dict[str, bytes]) -> bool:
+    def has_same_protocols(self, protocols: dict[str, bytes]) -> bool:
         """Returns whether these are its protocols, in the same order of preference."""
         return self.protocols == protocols and list(self.protocols) == list(protocols)
 

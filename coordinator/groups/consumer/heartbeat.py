@@ -107,7 +107,7 @@ def _stay(
     validation_error = None if metadata == member.metadata else _validate_size(state, metadata)
     if validation_error is not None:
         return validation_error
-    return _go_on(state, _Beat(group, member, member_id, request, metadata, owned, message.describable), now_ms)
+    return _advance(state, _Beat(group, member, member_id, request, metadata, owned, message.describable), now_ms)
 
 
 def _new_group(
@@ -165,7 +165,7 @@ def _joining_member(
     return known
 
 
-def _go_on(state: ShardState, beat: _Beat, now_ms: int) -> ConsumerGroupHeartbeatResponse | Rejection:
+def _advance(state: ShardState, beat: _Beat, now_ms: int) -> ConsumerGroupHeartbeatResponse | Rejection:
     group, group_id, member, request, metadata = (
         beat.group,
         beat.group.group_id,

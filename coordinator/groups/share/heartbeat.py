@@ -69,10 +69,10 @@ def _beat(
             return unknown_member(group_id, member_id)
         member = ShareMember(member_id, EMPTY_METADATA)
     validation_error = validate_epoch(member, request.member_epoch)
-    return _go_on(state, group, member, message, request, now_ms) if validation_error is None else validation_error
+    return _advance(state, group, member, message, request, now_ms) if validation_error is None else validation_error
 
 
-def _go_on(
+def _advance(
     state: ShardState,
     group: ShareGroup,
     member: ShareMember,

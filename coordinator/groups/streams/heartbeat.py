@@ -78,7 +78,7 @@ def heartbeat(state: ShardState, message: GroupRequest, now_ms: int) -> None:
     else:
         understood = _understood(state, message, request)
         response = (
-            understood if isinstance(understood, Rejection) else _go_on(state, message, request, understood, now_ms)
+            understood if isinstance(understood, Rejection) else _advance(state, message, request, understood, now_ms)
         )
     state.reply(message, error_response(response) if isinstance(response, Rejection) else response)
 
@@ -244,7 +244,7 @@ def _updated(
     )
 
 
-def _go_on(state: ShardState, message: GroupRequest, request: Request, said: Understood, now_ms: int) -> Message:
+def _advance(state: ShardState, message: GroupRequest, request: Request, said: Understood, now_ms: int) -> Message:
     group, group_id, member_id = said.group, request.group_id, request.member_id
     is_new_group = state.find(StreamsGroup, group_id) is None
     was_empty = not group.members
