@@ -36,8 +36,8 @@ from ....protocol.schema import Message
 from ...result import Reply
 from ...timers import Timer, Timers
 from ..group import Group
-from .join_errors import join_error, sync_error
 from .member import ClassicMember
+from .rebalance_errors import join_error, sync_error
 from .subscriptions import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 
 #  From here on a group writes departures together, since each writes the whole group: at most once in 2 ms per member, which

@@ -12,10 +12,10 @@ from ...result import GroupRequest
 from ...timers import Timer
 from ..shard_state import ShardState
 from .group import ClassicGroup, ClassicGroupState
-from .join_errors import join_error
 from .lookup import create_group
 from .member import ClassicMember
 from .rebalance import advance, joined, members_for_leader, prepare, rebalance
+from .rebalance_errors import join_error
 from .writing import can_be_stored, write_empty_group, write_group
 
 WITH_REBALANCE_TIMEOUT = JoinGroupRequest.versions_with("rebalance_timeout_ms")

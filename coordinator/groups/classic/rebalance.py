@@ -14,8 +14,8 @@ from ....protocol.errors import ErrorCode
 from ....protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from ..shard_state import ShardState
 from .group import ClassicGroup, ClassicGroupState
-from .join_errors import sync_error
 from .member import ClassicMember
+from .rebalance_errors import sync_error
 from .writing import write_departures, write_group
 
 log = logging.getLogger(__name__)

@@ -13,9 +13,9 @@ from ....protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ...result import GroupRequest
 from ..shard_state import ShardState
 from .group import ClassicGroup, ClassicGroupState
-from .join_errors import sync_error
 from .member import ClassicMember
 from .rebalance import prepare
+from .rebalance_errors import sync_error
 from .writing import can_be_stored, write_group
 
 log = logging.getLogger(__name__)

@@ -19,8 +19,8 @@ from ....protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from ....protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
 from ....protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ...result import GroupRequest
-from ..classic.join_errors import join_error, sync_error
 from ..classic.rebalance import prepare
+from ..classic.rebalance_errors import join_error, sync_error
 from ..classic.subscriptions import CONSUMER_PROTOCOL_TYPE
 from .consumer_protocol import MalformedEmbedded, by_id, read_subscription, version_of, write_assignment
 from .group import ConsumerGroup

@@ -24,7 +24,7 @@ from .reconciliation import reconcile_member
 from .regexes import Describable, RegexChange, check_new_regex, resolve_regexes, update_regex
 from .settings import heartbeat_interval_ms, session_timeout_ms
 from .targets import update_epoch, update_target
-from .validation import error_response, in_unknown_state, invalid_regex, validate, validate_epoch
+from .validation import heartbeat_error, in_unknown_state, invalid_regex, validate, validate_epoch
 from .writing import replace_member, write_current, write_member
 
 
@@ -53,7 +53,7 @@ def heartbeat(state: ShardState, message: GroupRequest, now_ms: int) -> None:
         response = _leave(state, request, now_ms) if is_leaving else _stay(state, message, request, now_ms)
     else:
         response = validation_error
-    state.reply(message, error_response(response) if isinstance(response, Rejection) else response)
+    state.reply(message, heartbeat_error(response) if isinstance(response, Rejection) else response)
 
 
 def _leave(

@@ -25,10 +25,10 @@ from ....protocol.internal.consumer_group_records import (
 from ...rejection import Rejection
 from ...timers import Timer
 from ..classic.group import ClassicGroup, ClassicGroupState
-from ..classic.join_errors import join_error, sync_error
 from ..classic.lookup import find_or_make
 from ..classic.member import ClassicMember
 from ..classic.rebalance import prepare
+from ..classic.rebalance_errors import join_error, sync_error
 from ..classic.subscriptions import CONSUMER_PROTOCOL_TYPE
 from ..classic.writing import delete_classic_group, write_group
 from .consumer_protocol import (

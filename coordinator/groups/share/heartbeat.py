@@ -19,7 +19,7 @@ from .member import EMPTY_METADATA, ShareMember
 from .persister_requests import Followed
 from .settings import heartbeat_interval_ms, session_timeout_ms
 from .targets import remove_member, update_epoch, update_target
-from .validation import error_response, validate, validate_epoch
+from .validation import heartbeat_error, validate, validate_epoch
 from .writing import write_current, write_member
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def heartbeat(state: ShardState, message: GroupRequest, now_ms: int) -> None:
         response = _leave(state, request) if leaves else _beat(state, message, request, now_ms)
     else:
         response = validation_error
-    state.reply(message, Followed(error_response(response), None) if isinstance(response, Rejection) else response)
+    state.reply(message, Followed(heartbeat_error(response), None) if isinstance(response, Rejection) else response)
 
 
 def _leave(state: ShardState, request: ShareGroupHeartbeatRequest) -> Response | Rejection:

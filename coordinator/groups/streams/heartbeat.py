@@ -34,7 +34,7 @@ from .targets import remove_from_group, update_target
 from .tasks import NO_TASKS, NOTHING_HELD, TaskId, Tasks
 from .topology import as_record, is_same, required_topics
 from .validation import (
-    error_response,
+    heartbeat_error,
     invalid_topology,
     other_topology,
     owned_tasks,
@@ -80,7 +80,7 @@ def heartbeat(state: ShardState, message: GroupRequest, now_ms: int) -> None:
         response = (
             understood if isinstance(understood, Rejection) else _advance(state, message, request, understood, now_ms)
         )
-    state.reply(message, error_response(response) if isinstance(response, Rejection) else response)
+    state.reply(message, heartbeat_error(response) if isinstance(response, Rejection) else response)
 
 
 def _leave(state: ShardState, request: Request) -> StreamsGroupHeartbeatResponse | Rejection:
