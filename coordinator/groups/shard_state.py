@@ -70,11 +70,12 @@ class ShardState:
         """Returns True if no record of the topic can hold it."""
         return len(data) > self.config.max_record_bytes
 
-    def can_store(self, value: Message, version: int = 0) -> bool:
-        """Returns whether a record of the topic can hold the value. To be asked before a change, where a client decides how
-        large the record is: no limit holds for the coordinator's own batches.
+    def can_store(self, value: Message, *ids: str, version: int = 0) -> bool:
+        """Returns whether a record of the topic can hold the value; `ids` are those in its key. To be asked before a change,
+        where a client decides how large the record is: no limit holds for the coordinator's own batches.
         """
-        return encoded_size(value, version) <= self.config.max_record_bytes
+        size = encoded_size(value, version) + sum(len(one.encode()) for one in ids)
+        return size <= self.config.max_record_bytes
 
     # Groups.
 

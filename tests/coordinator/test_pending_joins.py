@@ -19,7 +19,7 @@ from odradek.protocol.schema import Message
 from tests.coordinator.harness.kinds import new_shard
 
 CONFIG = GroupsConfig(initial_rebalance_delay_ms=0)
-#: What an id of a client "c" takes.
+#: The memory of an id of a client "c".
 ID_BYTES = sys.getsizeof("c-" + 32 * "0") + PENDING_JOIN_BYTES
 
 

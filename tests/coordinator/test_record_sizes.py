@@ -40,6 +40,8 @@ CONFIG = GroupsConfig(
     streams=StreamsGroupsConfig(initial_rebalance_delay_ms=0, assignment_interval_ms=0),
 )
 IMAGE = image_of({"t": 2})
+#: A key's type and the lengths of two ids, which the broker adds to the limit (GROUP_RECORD_OVERHEAD_BYTES).
+KEY_FRAME_BYTES = 6
 TOO_LARGE = ErrorCode.UNKNOWN_SERVER_ERROR
 #: An assignment of no partitions, as a consumer's leader sends it.
 NO_PARTITIONS = b"\0\1" + bytes(4) + b"\xff\xff\xff\xff"
@@ -90,7 +92,7 @@ class Harness:
         for record in output.records:
             key, value = encode_record(record)
             self.log.append((key, value))
-            self.sizes.append(len(value or b""))
+            self.sizes.append(len(value or b"") + len(key) - KEY_FRAME_BYTES)
             assert self.sizes[-1] <= LIMIT, (type(record.key).__name__, self.sizes[-1])
         return output
 
@@ -118,11 +120,14 @@ class Harness:
     def leave(self, member_id: str, group_id: str = "g") -> Any:
         return self.ask(LeaveGroupRequest(group_id, members=[MemberIdentity(member_id)]), 3)
 
-    def consumer(self, member_id: str, size: int, epoch: int = 0, group_id: str = "g") -> Any:
+    def consumer(
+        self, member_id: str, size: int, epoch: int = 0, group_id: str = "g", instance_id: str | None = None
+    ) -> Any:
         request = ConsumerGroupHeartbeatRequest(
             group_id,
             member_id,
             epoch,
+            instance_id=instance_id,
             rebalance_timeout_ms=10_000,
             subscribed_topic_names=names(size),
             topic_partitions=[],
@@ -173,10 +178,10 @@ def test_static_member_that_returns_with_too_large_metadata_leaves_the_previous_
 def test_static_member_whose_metadata_fills_the_record_returns() -> None:
     harness = Harness()
     stable(harness, [0], "i")
-    room = LIMIT - harness.sizes[-1]
+    room = LIMIT - len("g") - len(harness.log[-1][1] or b"")
     assert harness.join("", [room + 1], "i").error_code == TOO_LARGE
     assert harness.join("", [room], "i").error_code == 0
-    assert harness.sizes[-1] == LIMIT
+    assert len(harness.log[-1][1] or b"") == LIMIT - len("g")
 
 
 def test_static_member_with_another_protocol_starts_a_rebalance_whatever_its_size() -> None:
@@ -234,6 +239,16 @@ def test_too_large_member_does_not_upgrade_a_group() -> None:
     assert harness.shard.state.find(ConsumerGroup, "g") is not None
 
 
+def test_static_member_that_returns_with_a_longer_id_is_checked_too() -> None:
+    harness = Harness()
+    assert harness.error(harness.consumer("a", LIMIT - 200, instance_id="i")) is ErrorCode.NONE
+    assert harness.error(harness.consumer("a", 0, epoch=-2, instance_id="i")) is ErrorCode.NONE
+    assert harness.error(harness.consumer("a" * 500, LIMIT - 200, instance_id="i")) is TOO_LARGE
+    group = harness.shard.state.find(ConsumerGroup, "g")
+    assert group is not None and list(group.members) == ["a"]
+    assert harness.error(harness.consumer("b", LIMIT - 200, instance_id="i")) is ErrorCode.NONE
+
+
 @pytest.mark.parametrize(("size", "is_classic"), [(700, True), (1_100, False)])
 def test_consumer_group_is_downgraded_where_the_record_can_hold_its_members(size: int, is_classic: bool) -> None:
     harness = Harness()
@@ -248,6 +263,9 @@ def test_consumer_group_is_downgraded_where_the_record_can_hold_its_members(size
 def test_no_sequence_of_requests_writes_a_record_above_the_limit(seed: int) -> None:
     """The group `g` migrates between protocols meanwhile. Each record is checked as it is written."""
     rng, harness = random.Random(seed), Harness()
+
+    def member() -> str:
+        return rng.choice(["m", "m" * 300]) + str(rng.randrange(3))
 
     def size() -> int:
         return rng.choice([0, 10, rng.randrange(LIMIT), rng.randrange(LIMIT - 300, LIMIT + 100), 3 * LIMIT])
@@ -267,11 +285,11 @@ def test_no_sequence_of_requests_writes_a_record_above_the_limit(seed: int) -> N
         elif step == 3 and member_id:
             harness.leave(member_id)
         elif step == 4:
-            harness.consumer(f"m{rng.randrange(3)}", size(), epoch=rng.choice([0, 0, -1]))
+            harness.consumer(member(), size(), rng.choice([0, 0, -1, -2]), instance_id=rng.choice([None, "own"]))
         elif step == 5:
-            harness.share(f"m{rng.randrange(3)}", size(), epoch=rng.choice([0, 0, -1]))
+            harness.share(f"m{rng.randrange(3)}", size(), rng.choice([0, 0, -1]))
         elif step == 6:
-            harness.streams(f"m{rng.randrange(3)}", size(), size(), group_id=f"x{rng.randrange(3)}")
+            harness.streams(member(), size(), size(), group_id=member())
         else:
             harness.pass_time(rng.choice([10, 5_000, 50_000]))
     loaded = load(replace(CONFIG), harness.log, harness.now, IMAGE)

@@ -45,8 +45,8 @@ from .subscriptions import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 MANY_MEMBERS = 50
 DEPARTURE_DELAY_MS_PER_MEMBER = 2
 #: The memory of the generated ids whose clients have not joined with them yet: some 9,000 ids of ordinary length. Kafka has
-#: no limit, since `group.max.size` counts members only. A client joins with its id at once, so that the oldest id is the
-#: one that nobody uses.
+#: no limit, since `group.max.size` counts members only. A client joins with its id at once, so that the oldest id is
+#: the least likely to be used.
 MAX_PENDING_JOIN_BYTES = 4 << 20
 #: The memory of a pending id besides its text: its timer, and their places in the queue and the group.
 PENDING_JOIN_BYTES = 400

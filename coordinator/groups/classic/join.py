@@ -226,7 +226,7 @@ def _can_be_replaced(
         for stored in record.members
     ]
     leader = member_id if record.leader == known_id else record.leader
-    return can_be_stored(state, replace(record, leader=leader, members=members))
+    return can_be_stored(state, group.group_id, replace(record, leader=leader, members=members))
 
 
 def _kept_place(group: ClassicGroup, member: ClassicMember, version: int, old_leader_id: str) -> JoinGroupResponse:

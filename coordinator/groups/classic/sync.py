@@ -66,7 +66,7 @@ def _differs(asked: str | None, ours: str | None) -> bool:
 def _assign(state: ShardState, group: ClassicGroup, request: SyncGroupRequest, now_ms: int) -> None:
     given = {assignment.member_id: assignment.assignment for assignment in request.assignments}
     assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
-    if not can_be_stored(state, group.as_record(assignments)):
+    if not can_be_stored(state, group.group_id, group.as_record(assignments)):
         _cannot_be_stored(state, group, now_ms)
         return
     # Long bytes of a large request are views of it.

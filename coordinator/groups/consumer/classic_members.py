@@ -107,7 +107,8 @@ def _join(
     before = group.members.get(group.static_members.get(request.group_instance_id or "") or member_id)
     known = EMPTY_METADATA if before is None else before.metadata
     metadata = _updated(known, message, request, subscription)
-    if metadata != known and not state.can_store(metadata):
+    is_same = metadata == known and member_id in group.members
+    if not is_same and not state.can_store(metadata, group.group_id, member_id):
         return join_error(ErrorCode.UNKNOWN_SERVER_ERROR)
     is_replaced = before is not None and request.group_instance_id is not None and not request.member_id
     if before is not None and is_replaced:

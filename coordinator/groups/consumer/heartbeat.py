@@ -104,7 +104,8 @@ def _stay(
         check_new_regex(group, member, metadata)
     except InvalidRegularExpression as error:
         return invalid_regex(metadata.subscribed_topic_regex or "", error)
-    validation_error = None if metadata == member.metadata else _validate_size(state, metadata)
+    is_same = metadata == member.metadata and member_id in group.members
+    validation_error = None if is_same else _validate_size(state, request, metadata)
     if validation_error is not None:
         return validation_error
     return _advance(state, _Beat(group, member, member_id, request, metadata, owned, message.describable), now_ms)
@@ -140,11 +141,15 @@ def _validate_before_upgrade(
         return invalid_regex(request.subscribed_topic_regex or "", error)
     member = classic.members.get(classic.static_members.get(request.instance_id or "", request.member_id))
     known = EMPTY_METADATA if member is None else migration.upgraded_metadata(classic, member)
-    return _validate_size(state, _updated(known, message, request))
+    return _validate_size(state, request, _updated(known, message, request))
 
 
-def _validate_size(state: ShardState, metadata: ConsumerGroupMemberMetadataValue) -> Rejection | None:
-    return None if state.can_store(metadata) else too_large("member's metadata", state.config.max_record_bytes)
+def _validate_size(
+    state: ShardState, request: ConsumerGroupHeartbeatRequest, metadata: ConsumerGroupMemberMetadataValue
+) -> Rejection | None:
+    if state.can_store(metadata, request.group_id, request.member_id):
+        return None
+    return too_large("member's metadata", state.config.max_record_bytes)
 
 
 def _joining_member(

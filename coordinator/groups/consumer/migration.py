@@ -82,7 +82,10 @@ def _why_not_up(state: ShardState, group: ClassicGroup) -> str | None:
                 )
     except MalformedEmbedded:
         return "the embedded consumer protocol is malformed"
-    if not all(state.can_store(upgraded_metadata(group, member)) for member in group.members.values()):
+    if not all(
+        state.can_store(upgraded_metadata(group, member), group.group_id, member.member_id)
+        for member in group.members.values()
+    ):
         # A classic group's record has one protocol of each member; this one has all.
         return f"a member's metadata does not fit into a record of {state.config.max_record_bytes} bytes"
     return None
@@ -262,7 +265,7 @@ def _fit_together(members: list[ConsumerMember]) -> bool:
 
 def _fit_into_record(state: ShardState, group: ConsumerGroup, members: list[ConsumerMember]) -> bool:
     """Returns whether the one record of a classic group can hold these members, whichever protocol they elect."""
-    size, leader, protocol = GROUP_FRAME_BYTES, 0, 0
+    size, leader, protocol = GROUP_FRAME_BYTES + len(group.group_id.encode()), 0, 0
     for member in members:
         classic = member.metadata.classic_member_metadata
         assert classic is not None, "only classic members are left"

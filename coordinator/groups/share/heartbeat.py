@@ -89,7 +89,7 @@ def _advance(
         subscribed_topic_names=sorted(set(names)) if names is not None else member.metadata.subscribed_topic_names,
     )
     if metadata != member.metadata:
-        if not state.can_store(metadata):
+        if not state.can_store(metadata, group_id, member_id):
             return too_large("member's metadata", state.config.max_record_bytes)
         write_member(state, group_id, member_id, metadata)
         group = state.find(ShareGroup, group_id) or group

@@ -144,9 +144,10 @@ def _validate_sizes(
 ) -> Rejection | None:
     """Checks that the records that clients decide can be stored."""
     limit = state.config.max_record_bytes
-    if metadata != member.metadata and not state.can_store(metadata):
+    is_same = metadata == member.metadata and member.member_id in group.members
+    if not is_same and not state.can_store(metadata, group.group_id, member.member_id):
         return too_large("member's metadata", limit)
-    if group.topology is None and not state.can_store(topology):
+    if group.topology is None and not state.can_store(topology, group.group_id):
         return too_large("topology", limit)
     return None
 
