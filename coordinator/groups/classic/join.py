@@ -184,7 +184,7 @@ def _replace(
     If the group's record cannot hold its new metadata, the previous member stays, as in Kafka.
     """
     if not _can_be_replaced(state, group, member_id, message, request):
-        state.reply(message, join_error(ErrorCode.UNKNOWN_SERVER_ERROR))
+        state.reply(message, _unchanged(group, ErrorCode.UNKNOWN_SERVER_ERROR))
         return
     old_leader_id = group.leader_id or ""
     member = group.replace_static(request.group_instance_id or "", member_id)
@@ -200,6 +200,17 @@ def _replace(
         prepare(
             state, group, now_ms, f"{member_id} replaces the previous member of its instance id ({_reason(request)})"
         )
+
+
+def _unchanged(group: ClassicGroup, error: ErrorCode) -> JoinGroupResponse:
+    """Returns the error response to a returning member, which has the group's generation in Kafka too."""
+    return JoinGroupResponse(
+        error_code=error,
+        generation_id=group.generation_id,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol_name,
+        leader=group.leader_id or "",
+    )
 
 
 def _can_be_replaced(
