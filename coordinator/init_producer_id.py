@@ -14,7 +14,7 @@ from ..protocol.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMES
 from .transaction import NOT_IN_TRANSACTION, PREPARED, Transaction, TransactionStatus, is_exhausted
 from .transaction_ends import fence, rotates_when_fenced
 from .transaction_requests import TransactionRequest
-from .transactions_state import TransactionsState, error_response
+from .transactions_state import TransactionsState, transaction_error_response
 
 
 def init_needs_producer_id(state: TransactionsState, request: InitProducerIdRequest) -> bool:
@@ -33,7 +33,7 @@ def init_producer_id(state: TransactionsState, message: TransactionRequest, now_
     transactional_id = request.transactional_id
     error = _validate_init(state, request)
     if error or transactional_id is None:
-        state.reply(message, error_response(request, message.version, error or ErrorCode.INVALID_REQUEST))
+        state.reply(message, transaction_error_response(request, message.version, error or ErrorCode.INVALID_REQUEST))
         return
     transaction = state.transactions.get(transactional_id)
     if transaction is None:
@@ -51,7 +51,7 @@ def init_producer_id(state: TransactionsState, message: TransactionRequest, now_
     else:
         error = _next_epoch(state, message, transaction, now_ms)
     if error:
-        state.reply(message, error_response(request, message.version, error))
+        state.reply(message, transaction_error_response(request, message.version, error))
 
 
 def _validate_init(state: TransactionsState, request: InitProducerIdRequest) -> ErrorCode:

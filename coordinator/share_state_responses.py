@@ -124,6 +124,6 @@ def respond(request: Message, topic_id: bytes, index: int, response: Message | R
     return made
 
 
-def error_response(request: Message, version: int, error: ErrorCode) -> Message:
+def share_state_error_response(request: Message, version: int, error: ErrorCode) -> Message:
     """Returns the error response to a request that no shard of this broker can handle."""
     return error_response_to(request, version, error, MESSAGES.get(error, error.name))

@@ -3,14 +3,19 @@
 They are cheap to move. A heartbeat only moves its member's deadline. A timer with a later deadline stays at its place in
 the queue, and is queued again when that place is due. So 10,000 members cost 10,000 queue operations per session
 timeout, not per heartbeat. `next_deadline` may therefore be too early, never too late.
+
+Obsolete entries, as of cancelled timers, stay in the queue until they are due. When they may be most of the queue, it
+is rebuilt without them, so that a client that joins and leaves in a loop does not fill it.
 """
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 #: The deadline of a timer that is not set.
 NEVER = 1 << 62
+#: A queue is rebuilt when it has this many entries more than twice the live ones of the last time.
+MOST_OBSOLETE = 1_000
 Event = tuple[str, ...]
 
 
@@ -36,6 +41,7 @@ class Timers:
     def __init__(self) -> None:
         self._queue: list[tuple[int, int, Timer]] = []
         self._sequence = 0
+        self._rebuild_at = MOST_OBSOLETE
 
     def set(self, timer: Timer, deadline_ms: int) -> None:
         timer.deadline_ms = deadline_ms
@@ -82,3 +88,18 @@ class Timers:
         self._sequence += 1
         timer.queued_ms = timer.deadline_ms
         heappush(self._queue, (timer.deadline_ms, self._sequence, timer))
+        if len(self._queue) > self._rebuild_at:
+            self._rebuild()
+
+    def _rebuild(self) -> None:
+        """Drops the obsolete entries; the order of the others stays."""
+        live = []
+        for entry in self._queue:
+            queued_ms, _, timer = entry
+            if self._is_live(entry):
+                live.append(entry)
+            elif timer.queued_ms == queued_ms:
+                timer.queued_ms = NEVER
+        heapify(live)
+        self._queue = live
+        self._rebuild_at = 2 * len(live) + MOST_OBSOLETE

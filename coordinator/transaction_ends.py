@@ -28,7 +28,7 @@ from ..protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from ..protocol.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from .transaction import MAX_EPOCH, PREPARED, Transaction, TransactionStatus
 from .transaction_requests import MarkersWritten, SendMarkers, TransactionRequest
-from .transactions_state import TransactionsState, error_response
+from .transactions_state import TransactionsState, transaction_error_response
 
 #: The versions of EndTxn for clients with transaction version 2.
 WITH_NEXT_PRODUCER = EndTxnResponse.versions_with("producer_id")
@@ -57,7 +57,7 @@ def end_txn(state: TransactionsState, message: TransactionRequest, now_ms: int) 
     else:
         error = _validate_end(transaction, request)
     if error:
-        state.reply(message, error_response(request, message.version, error))
+        state.reply(message, transaction_error_response(request, message.version, error))
         return
     assert transaction is not None
     if error is ErrorCode.NONE:

@@ -88,7 +88,7 @@ class TransactionsState:
         self.replay(record)
 
 
-def error_response(request: Message, version: int, error: int) -> Message:
+def transaction_error_response(request: Message, version: int, error: int) -> Message:
     """Returns the response to a request that failed as a whole; of a batched AddPartitionsToTxn, each transaction did."""
     said = as_known(error, version, _WITH_PRODUCER_FENCED.get(type(request), _EVERY_VERSION))
     return error_response_to(request, version, ErrorCode(said), at_items=isinstance(request, AddPartitionsToTxnRequest))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from .classic.kind import CLASSIC
 from .consumer.kind import CONSUMER
-from .shard_state import Kind
+from .kind import Kind
+from .shard_state import ShardState
 from .share.kind import KIND as SHARE
 from .streams.kind import KIND as STREAMS
 
-ALL_KINDS: tuple[Kind, ...] = (CLASSIC, CONSUMER, SHARE, STREAMS)
+ALL_KINDS: tuple[Kind[ShardState], ...] = (CLASSIC, CONSUMER, SHARE, STREAMS)

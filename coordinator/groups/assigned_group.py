@@ -16,7 +16,8 @@ from ...protocol.schema import Message
 from ..timers import Timer
 
 if TYPE_CHECKING:
-    from .shard_state import Replay, ShardState
+    from .kind import Replay
+    from .shard_state import ShardState
 
 AMember = TypeVar("AMember")
 ATarget = TypeVar("ATarget")
@@ -105,7 +106,7 @@ class AssignedGroup(ABC, Generic[AMember, ATarget]):
 
 def replays(
     group_class: type[AssignedGroup[AMember, ATarget]], metadata_key: type[Message]
-) -> dict[type[Message], Replay]:
+) -> dict[type[Message], Replay[ShardState]]:
     """Returns the replay functions of a kind.
 
     The first record of a group creates it, and the tombstone of its metadata removes it.

@@ -11,7 +11,6 @@ from ...protocol.internal.consumer_offsets import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from .. import record_framing
 from ..result import Record
 
 #: The last version without tagged fields, which Apache Kafka writes: older brokers do not read the later one (KIP-915).
@@ -37,7 +36,3 @@ def offset_record(
     version = OFFSET_COMMIT_EXPIRING_VERSION if expires else OFFSET_COMMIT_VERSION
     key = OffsetCommitKey(group=group_id, topic=topic, partition=partition)
     return Record(key, value, version, producer_id, producer_epoch)
-
-
-def encoded_size(value: GroupMetadataValue) -> int:
-    return record_framing.encoded_size(value, GROUP_METADATA_VERSION)

@@ -8,7 +8,8 @@ from ...protocol.internal.consumer_offsets import OffsetCommitKey, OffsetCommitV
 from ...protocol.schema import Message
 from ..record_framing import prefix
 from . import silence
-from .shard_state import ErrorResponse, Kind, Operation, RecordType, Replay
+from .kind import ErrorResponse, Kind, Operation, RecordType, Replay
+from .shard_state import ShardState
 from .silence import SilentMembersKey
 
 _COMMITTED_OFFSET: dict[int, RecordType] = {1: (OffsetCommitKey, OffsetCommitValue)}
@@ -21,16 +22,18 @@ class Kinds:
     shards of a broker share one `Kinds`: a kind that one of them has met is there for all.
     """
 
-    def __init__(self, kinds: Iterable[Kind], more: Callable[[], Iterable[Kind]] = tuple) -> None:
-        self.by_name: dict[str, Kind] = {}
-        self.replays: dict[type[Message], Replay] = {}
+    def __init__(
+        self, kinds: Iterable[Kind[ShardState]], more: Callable[[], Iterable[Kind[ShardState]]] = tuple
+    ) -> None:
+        self.by_name: dict[str, Kind[ShardState]] = {}
+        self.replays: dict[type[Message], Replay[ShardState]] = {}
         #: The number that a key begins with -> key and value.
         self.record_types: dict[int, RecordType] = dict(_COMMITTED_OFFSET)
         #: Class of a key -> what its bytes begin with.
         self.prefixes: dict[type[Message], bytes] = {OffsetCommitKey: prefix(1)}
         #: Requests whose members get an id from the coordinator when they come without.
         self.joins: frozenset[type[Message]] = frozenset()
-        self._operations: dict[type[Message], Operation] = {}
+        self._operations: dict[type[Message], Operation[ShardState]] = {}
         self._error_responses: dict[type[Message], ErrorResponse] = {}
         self._more = more
         self._are_all_there = False
@@ -40,7 +43,7 @@ class Kinds:
         self.record_types.update(silence.RECORD_TYPES)
         self.prefixes.update({key: prefix(number) for number, (key, _) in silence.RECORD_TYPES.items()})
 
-    def _add(self, kind: Kind) -> None:
+    def _add(self, kind: Kind[ShardState]) -> None:
         self.by_name[kind.name] = kind
         self.replays.update(kind.replays)
         self.record_types.update(kind.record_types)
@@ -49,7 +52,7 @@ class Kinds:
         self._operations.update(kind.operations)
         self._error_responses.update(kind.error_responses)
 
-    def operation(self, request: type[Message]) -> Operation:
+    def operation(self, request: type[Message]) -> Operation[ShardState]:
         if request not in self._operations:
             self.load_all()
         return self._operations[request]

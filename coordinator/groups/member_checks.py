@@ -75,6 +75,12 @@ def full(kind: str, limit: int) -> Rejection:
     return Rejection(ErrorCode.GROUP_MAX_SIZE_REACHED, words)
 
 
+def too_large(what: str, limit: int) -> Rejection:
+    """Returns the error for a heartbeat whose record cannot be stored. Kafka has the same error, without words."""
+    words = f"The {what} does not fit into a record of {limit} bytes (max.message.bytes of __consumer_offsets)."
+    return Rejection(ErrorCode.UNKNOWN_SERVER_ERROR, words)
+
+
 def unknown_member(group_id: str, member_id: str) -> Rejection:
     return Rejection(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group_id}.")
 

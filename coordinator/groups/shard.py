@@ -30,14 +30,15 @@ from ..timers import Timer
 from . import offsets, silence
 from .admin import delete_groups, describe, list_groups
 from .classic.lookup import find_or_make
+from .kind import Operation
 from .kinds import Kinds
 from .offset_removal import delete_offsets_of_topics, expire_offsets
-from .shard_state import Operation, ShardState
+from .shard_state import ShardState
 from .transactional_offsets import commit_transactional
 from .validation import validate
 
 #: The operations of groups of all kinds; those of a single kind are in its <kind>/kind.py.
-OPERATIONS: dict[type[Message], Operation] = {
+OPERATIONS: dict[type[Message], Operation[ShardState]] = {
     OffsetCommitRequest: offsets.commit,
     OffsetFetchRequest: offsets.fetch,
     TxnOffsetCommitRequest: commit_transactional,
@@ -48,7 +49,7 @@ OPERATIONS: dict[type[Message], Operation] = {
 }
 
 
-def error_response(kinds: Kinds, request: Message, version: int, error: ErrorCode) -> Message:
+def group_error_response(kinds: Kinds, request: Message, version: int, error: ErrorCode) -> Message:
     """Returns the response to a request that failed as a whole: the schema's, or that of its kind of group."""
     own = None if type(request) in OPERATIONS else kinds.error_response(type(request))
     return error_response_to(request, version, error) if own is None else own(request, version, error)
@@ -73,7 +74,7 @@ class GroupShard:
                 operation(self.state, message, now_ms)
                 self._silence.plan(self.state, now_ms)
             else:
-                self.state.reply(message, error_response(self._kinds, request, message.version, error))
+                self.state.reply(message, group_error_response(self._kinds, request, message.version, error))
         elif type(message) is MetadataChanged:
             self._metadata_changed(message)
         else:

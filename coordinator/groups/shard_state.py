@@ -1,102 +1,33 @@
-"""The state of a shard, and the kinds of its groups. The two call each other, and so are one file.
+"""The state of a shard: its groups, their committed offsets and timers.
 
-- `ShardState`: the groups of a shard, their committed offsets and timers. `write` records a decision and replays it at
-  once. Durable state is set in no other way, so a shard that replays its log reaches the same state: the durable part of
-  classic groups, all of consumer groups, and the committed offsets.
-- `Kind`: the operations, records and rules of a kind of groups. The shard, the offsets and the tools use them, and name no
-  kind. A new kind is a folder with a module `kind` that makes one of these, and a row in all_kinds.py.
+`write` records a decision and replays it at once. Durable state is set in no other way, so a shard that replays its log
+reaches the same state: the durable part of classic groups, all of consumer groups, and the committed offsets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TypeVar
 
 from ...metadata.image import EMPTY_IMAGE, MetadataImage
 from ...protocol.errors import ErrorCode
 from ...protocol.internal.consumer_offsets import OffsetCommitKey, OffsetCommitValue
-from ...protocol.messages.offset_commit import OffsetCommitRequest
-from ...protocol.messages.offset_fetch import OffsetFetchRequestGroup
-from ...protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from ...protocol.schema import Message
 from ..groups_config import GroupsConfig
+from ..record_framing import encoded_size
 from ..result import GroupRequest, Record, Reply
-from ..timers import Event, Timers
-from .committed_offsets import CommittedOffset, OffsetStore
+from ..timers import Timers
+from .committed_offsets import OffsetStore
 from .group import Group
 from .group_counters import GroupCounters
 from .group_records import offset_record
 from .kept_listing import KeptListing
-from .session import Session
 
 if TYPE_CHECKING:
     from ...metadata.delta import Part
+    from .kind import Kind, Replay
 
-Operation = Callable[["ShardState", GroupRequest, int], None]
-#: Replays one record of a kind: the state, the record's key, its value.
-Replay = Callable[["ShardState", Any, Any], None]
-#: Makes the response to a request that failed as a whole: the request, its version, the error.
-ErrorResponse = Callable[[Any, int, ErrorCode], Message]
-#: Classes of a record's key and value.
-RecordType = tuple[type[Message], type[Message]]
 AGroup = TypeVar("AGroup", bound=Group)
-
-
-@dataclass(frozen=True)
-class OffsetRules:
-    """The rules for the offsets of a group. `group` is always of the kind."""
-
-    #: (state, group, request, version, now_ms) -> of the whole request
-    validate_commit: Callable[[ShardState, Any, OffsetCommitRequest, int, int], ErrorCode]
-    #: (group, request) -> of the whole request
-    validate_transactional_commit: Callable[[Any, TxnOffsetCommitRequest], ErrorCode]
-    #: (group) -> may offsets of topics without subscribers be deleted?
-    validate_delete: Callable[[Any], ErrorCode]
-    #: (state, group, topic, committed, now_ms) -> has its retention passed?
-    is_expired: Callable[[ShardState, Any, str, CommittedOffset, int], bool]
-    #: (group, request, topic id, partition) -> error of one partition; None if `validate_commit` is enough.
-    validate_partition: Callable[[Any, OffsetCommitRequest, bytes, int], ErrorCode] | None = None
-    #: The same within a transaction, where one partition that is refused refuses the whole request.
-    validate_transactional_partition: Callable[[Any, TxnOffsetCommitRequest, bytes, int], ErrorCode] | None = None
-    #: (group, request) -> error of the whole group; None if there is nothing to check.
-    validate_fetch: Callable[[Any, OffsetFetchRequestGroup], ErrorCode] | None = None
-
-
-@dataclass(frozen=True)
-class Kind:
-    #: The name of the kind and of its groups' class, and the first word of their timers' events.
-    name: str
-    operations: Mapping[type[Message], Operation]
-    #: Key of a record -> what replays it.
-    replays: Mapping[type[Message], Replay]
-    #: The number that a key begins with -> key and value.
-    record_types: Mapping[int, RecordType]
-    #: Request -> its response with one error, where that is not the one of the schema.
-    error_responses: Mapping[type[Message], ErrorResponse]
-    offsets: OffsetRules
-    #: (state, group, now_ms): after the log was loaded.
-    restore: Callable[[ShardState, Any, int], None]
-    #: (state, group): the sessions of its members, without those of which a request waits.
-    sessions: Callable[[ShardState, Any], Iterable[Session]]
-    #: (state, event, now_ms): a timer whose event begins with the kind's name and a space.
-    expired: Callable[[ShardState, Event, int], None]
-    #: (state, group): writes the records that delete an empty group, without its offsets.
-    delete: Callable[[ShardState, Any], None]
-    #: (group): why it may not be deleted; NONE when it is empty.
-    validate_deletion: Callable[[Any], ErrorCode]
-    #: (state, group, names of topics that came, went or have other partitions): `state.image` is the new one.
-    metadata_changed: Callable[[ShardState, Any, frozenset[str]], None] | None = None
-    #: Whether an empty group goes when its last offset does.
-    expires: bool = True
-    #: Whether an empty group makes room for one of another kind that begins under its id.
-    replaceable_when_empty: bool = True
-    #: Handlers of classic requests to a group of the kind that has members: (state, group, message, now_ms).
-    classic_requests: Mapping[type[Message], Callable[[ShardState, Any, GroupRequest, int], None]] = field(
-        default_factory=dict
-    )
-    #: Requests whose members are given an id when they come without.
-    joins: tuple[type[Message], ...] = field(default=())
 
 
 class ShardState:
@@ -105,8 +36,8 @@ class ShardState:
     def __init__(
         self,
         config: GroupsConfig,
-        kinds: Mapping[str, Kind],
-        replays: Mapping[type[Message], Replay],
+        kinds: Mapping[str, Kind[ShardState]],
+        replays: Mapping[type[Message], Replay[ShardState]],
         make_simple_group: Callable[[ShardState, str], Group],
     ) -> None:
         self.config = config
@@ -139,6 +70,13 @@ class ShardState:
         """Returns True if no record of the topic can hold it."""
         return len(data) > self.config.max_record_bytes
 
+    def can_store(self, value: Message, *ids: str, version: int = 0) -> bool:
+        """Returns whether a record of the topic can hold the value; `ids` are those in its key. To be asked before a change,
+        where a client decides how large the record is: no limit holds for the coordinator's own batches.
+        """
+        size = encoded_size(value, version) + sum(len(one.encode()) for one in ids)
+        return size <= self.config.max_record_bytes
+
     # Groups.
 
     def find(self, kind: type[AGroup], group_id: str) -> AGroup | None:
@@ -149,7 +87,7 @@ class ShardState:
     def every(self, kind: type[AGroup]) -> list[AGroup]:
         return [group for group in self.groups.values() if isinstance(group, kind)]
 
-    def kind_of(self, group: Group) -> Kind:
+    def kind_of(self, group: Group) -> Kind[ShardState]:
         return self._kinds[group.kind]
 
     def put(self, group: Group) -> None:

@@ -19,8 +19,9 @@ from itertools import islice
 from ...protocol.schema import INT8, INT64, STRING, Message, array, message, struct, wire
 from ..result import Record
 from ..timers import Timer
+from .kind import RecordType
 from .session import Session
-from .shard_state import RecordType, ShardState
+from .shard_state import ShardState
 
 CHECK_MS = 5_000
 #: Clients send at least three heartbeats a session. In a check, a member is silent after half of its session, and never

@@ -18,8 +18,9 @@ from ...protocol.messages.txn_offset_commit import (
 )
 from ..result import GroupRequest
 from .group import Group
+from .kind import OffsetRules
 from .offsets import metadata_fits
-from .shard_state import OffsetRules, ShardState
+from .shard_state import ShardState
 
 
 def commit_transactional(state: ShardState, message: GroupRequest, now_ms: int) -> None:
@@ -59,7 +60,7 @@ def commit_transactional(state: ShardState, message: GroupRequest, now_ms: int) 
     state.reply(message, response)
 
 
-def _validate_transactional(rules: OffsetRules, group: Group, request: TxnOffsetCommitRequest) -> ErrorCode:
+def _validate_transactional(rules: OffsetRules[ShardState], group: Group, request: TxnOffsetCommitRequest) -> ErrorCode:
     error = rules.validate_transactional_commit(group, request)
     of_partition = rules.validate_transactional_partition
     if error is not ErrorCode.NONE or of_partition is None:

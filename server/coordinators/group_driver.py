@@ -149,12 +149,12 @@ class GroupDriver(CoordinatorDriver["GroupShardDriver"]):
         }
 
     def _not_here(self, request: Request, version: int) -> Message:
-        from ...coordinator.groups.shard import error_response
+        from ...coordinator.groups.shard import group_error_response
         from ...coordinator.groups.validation import validate
         from .group_configs import groups_config
 
         error = validate(groups_config(self._config), request, version)
-        return error_response(self.kinds, request, version, error or ErrorCode.NOT_COORDINATOR)
+        return group_error_response(self.kinds, request, version, error or ErrorCode.NOT_COORDINATOR)
 
     def _new_shard(self, partition: HostedPartition) -> GroupShardDriver:
         from .group_shard_driver import GroupShardDriver, SharedByShards

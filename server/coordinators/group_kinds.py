@@ -8,15 +8,16 @@ from collections.abc import Iterable
 
 from ...coordinator.groups.classic.kind import CLASSIC
 from ...coordinator.groups.consumer.kind import CONSUMER
+from ...coordinator.groups.kind import Kind
 from ...coordinator.groups.kinds import Kinds
-from ...coordinator.groups.shard_state import Kind
+from ...coordinator.groups.shard_state import ShardState
 
 
 def broker_kinds() -> Kinds:
     return Kinds((CLASSIC, CONSUMER), _all)
 
 
-def _all() -> Iterable[Kind]:
+def _all() -> Iterable[Kind[ShardState]]:
     from ...coordinator.groups.all_kinds import ALL_KINDS
 
     return ALL_KINDS

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ...coordinator.groups.group_counters import GroupCounters
 from ...coordinator.groups.kinds import Kinds
 from ...coordinator.groups.offsets_topic_records import encode_record
-from ...coordinator.groups.shard import GroupShard, error_response
+from ...coordinator.groups.shard import GroupShard, group_error_response
 from ...coordinator.groups.shard_loader import ShardLoader
 from ...coordinator.groups_config import GroupsConfig
 from ...coordinator.result import GroupRequest, MetadataChanged, TopicsDeleted
@@ -57,7 +57,7 @@ class GroupShardDriver(ShardDriver[GroupShard]):
         shared = shared or SharedByShards(MetadataCache())
         self._kinds = kinds = shared.kinds
         self._encode = partial(encode_record, kinds)
-        self._error_response = partial(error_response, kinds)
+        self._error_response = partial(group_error_response, kinds)
         super().__init__(partition, config, clock, commit_timeout_ms, compression)
         self._metadata, self._interest, self._counters = shared.metadata, shared.interest, shared.counters
         #: Topic deletions that arrived while the log was loading.

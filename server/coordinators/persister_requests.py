@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...coordinator.share_state import ShareKey
-from ...coordinator.share_state_responses import FORMS, ShareStateRequest, error_response
+from ...coordinator.share_state_responses import FORMS, ShareStateRequest, share_state_error_response
 from ...protocol.errors import ErrorCode
 from ...protocol.schema import Request, ResponseCallback
 from ..runtime.metadata_cache import MetadataCache
@@ -85,10 +85,10 @@ class Persister:
 
     def _answered(self, request: ShareStateRequest, tries: int, reply: ResponseCallback, response: Any) -> None:
         if response is None:
-            response = error_response(request, LATEST, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            response = share_state_error_response(request, LATEST, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         elif len(response.results) != 1 or len(response.results[0].partitions) != 1:
             # A shard on another broker returns an empty response to a request that names no group.
-            response = error_response(request, LATEST, ErrorCode.UNKNOWN_SERVER_ERROR)
+            response = share_state_error_response(request, LATEST, ErrorCode.UNKNOWN_SERVER_ERROR)
         error = response.results[0].partitions[0].error_code
         if error in _RETRIED and tries:
             backoff_ms = FIRST_BACKOFF_MS << (MOST_TRIES - 1 - tries)
@@ -110,7 +110,7 @@ def submit_here(
 
 def reject_all(request: ShareStateRequest, error: ErrorCode, reply: ResponseCallback) -> None:
     """Answers each partition of a request with an error."""
-    joined(request, reply, [error_response(single, LATEST, error) for single in singles(request)])
+    joined(request, reply, [share_state_error_response(single, LATEST, error) for single in singles(request)])
 
 
 def singles(request: ShareStateRequest) -> list[ShareStateRequest]:

@@ -59,6 +59,4 @@ def error_for_clients(error: ErrorCode) -> ErrorCode:
         return ErrorCode.NOT_COORDINATOR
     if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         return error
-    if error in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR):
-        return ErrorCode.UNKNOWN_SERVER_ERROR
     return ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -2,9 +2,9 @@
 
     load      reads the log from its start, in slices between which the event loop does other work
     submit    decides a request immediately; the decision is held until the turn ends
-    turn      once per turn of the event loop: appends all records decided in it as one batch
-    commit    sends the replies when the high watermark has passed their records; replies without records
-      immediately
+    turn      once in a turn of the event loop: appends the records decided in it, as one batch unless they are too many
+    commit    sends the replies when the high watermark has reached the log's end: a reply without records may show
+      earlier decisions
 
 A shard that cannot write its decisions is ahead of its log. The driver then drops the shard with all waiting
 requests and loads it again. When another broker becomes leader, the driver drops the shard without loading it
@@ -48,7 +48,7 @@ RELOAD_DELAY_MS = 100
 DAMAGE_RELOAD_DELAY_MS = 1_000
 
 
-class ShardState(Protocol):
+class DrivenState(Protocol):
     """The state of a shard that its driver uses."""
 
     next_offset: int
@@ -68,7 +68,7 @@ class Shard(Protocol):
     """The state machine of one partition: of groups, of transactions, or of the states of share groups."""
 
     @property
-    def state(self) -> ShardState: ...
+    def state(self) -> DrivenState: ...
     def handle(self, message: Any, now: int) -> None: ...
     def deadline(self) -> int | None: ...
     def expire(self, now: int) -> None: ...

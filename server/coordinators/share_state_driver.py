@@ -13,7 +13,7 @@ from ...coordinator.persister_shard import PersisterShard, TopicsChanged
 from ...coordinator.result import GroupRequest, Record
 from ...coordinator.share_state import PersisterConfig, ShareKey
 from ...coordinator.share_state_records import encode_record
-from ...coordinator.share_state_responses import error_response
+from ...coordinator.share_state_responses import share_state_error_response
 from ...metadata.image import MetadataImage
 from ...metadata.internal_topics import SHARE_GROUP_STATE_TOPIC
 from ...protocol.errors import ErrorCode
@@ -91,7 +91,7 @@ class ShareStateDriver(CoordinatorDriver["PersisterShardDriver"]):
         }
 
     def _not_here(self, request: Request, version: int) -> Message:
-        return error_response(request, version, ErrorCode.NOT_COORDINATOR)
+        return share_state_error_response(request, version, ErrorCode.NOT_COORDINATOR)
 
     def _new_shard(self, partition: HostedPartition) -> PersisterShardDriver:
         config = self._config
@@ -126,7 +126,7 @@ class PersisterShardDriver(ShardDriver[PersisterShard]):
     """Drives the shard of one partition of `__share_group_state`, and removes redundant records from its log."""
 
     _encode: Callable[[Record], tuple[bytes, bytes | None]] = staticmethod(encode_record)
-    _error_response: Callable[[Message, int, ErrorCode], Message] = staticmethod(error_response)
+    _error_response: Callable[[Message, int, ErrorCode], Message] = staticmethod(share_state_error_response)
 
     def __init__(
         self,

@@ -27,7 +27,7 @@ from ...coordinator.transaction_requests import (
     TransactionsConfig,
 )
 from ...coordinator.transaction_shard import TransactionShard
-from ...coordinator.transactions_state import error_response
+from ...coordinator.transactions_state import transaction_error_response
 from ...metadata.features import TRANSACTION_VERSION
 from ...metadata.image import MetadataImage, TopicPartition
 from ...metadata.internal_topics import TRANSACTION_STATE_TOPIC
@@ -118,7 +118,7 @@ class TransactionDriver(CoordinatorDriver["TransactionShardDriver"]):
         )
 
     def _not_here(self, request: Request, version: int) -> Message:
-        return error_response(request, version, ErrorCode.NOT_COORDINATOR)
+        return transaction_error_response(request, version, ErrorCode.NOT_COORDINATOR)
 
     def _transactions_config(self) -> TransactionsConfig:
         config = self._config
@@ -135,7 +135,7 @@ class TransactionShardDriver(ShardDriver[TransactionShard]):
     """Drives the shard of one partition of `__transaction_state`, and sends the markers that it requests."""
 
     _encode: Callable[[Record], tuple[bytes, bytes | None]] = staticmethod(encode_record)
-    _error_response: Callable[[Message, int, ErrorCode], Message] = staticmethod(error_response)
+    _error_response: Callable[[Message, int, ErrorCode], Message] = staticmethod(transaction_error_response)
 
     def __init__(
         self,
@@ -175,7 +175,7 @@ class TransactionShardDriver(ShardDriver[TransactionShard]):
         producer_id: int,
     ) -> None:
         if error:
-            reply(error_response(request, version, error))
+            reply(transaction_error_response(request, version, error))
             return
         self._new_producer_id = producer_id
         super().submit(request, version, client, reply)

@@ -13,8 +13,9 @@ from ...protocol.messages.create_acls import CreateAclsRequest, CreateAclsRespon
 from ..access.authorization.usual_requirements import on_cluster
 from ..controller.request_places import ACTIVE_CONTROLLER
 from ..network.api_endpoint import CONTROLLER_ITEM_LIMIT, ApiEndpoint
-from ..network.call import Call, ProtocolViolation
+from ..network.call import Call
 from ..network.portions import Portioning
+from ..network.protocol_violation import ProtocolViolation
 from ..services import NodeServices
 
 

@@ -18,7 +18,8 @@ from ...protocol.messages.describe_acls import (
 )
 from ..access.authorization.usual_requirements import on_cluster
 from ..network.api_endpoint import ApiEndpoint
-from ..network.call import Call, ProtocolViolation
+from ..network.call import Call
+from ..network.protocol_violation import ProtocolViolation
 from ..network.work_in_turns import work_in_turns
 from ..runtime.sliced_work import Steps
 from ..services import NodeServices

@@ -46,7 +46,7 @@ def handle(services: Services, call: Call[FetchRequest]) -> FetchResponse | None
     state = request.replica_state
     is_follower = (request.replica_id if call.version not in WITH_REPLICA_STATE else state.replica_id) >= 0
     if request.session_epoch > INITIAL_EPOCH and not request.topics and not request.forgotten_topics_data:
-        context = path.sessions.go_on(request, call.version, path.clock.now_ms(), call.connection)
+        context = path.sessions.continue_session(request, call.version, path.clock.now_ms(), call.connection)
     elif is_large_fetch(request):
         from ..fetch.fetch_opening import open_and_fetch
 

@@ -80,9 +80,9 @@ def handle(services: Services, call: Call[ProduceRequest]) -> ProduceResponse | 
 
 
 def _verified(
-    parts: ProducePath, call: Call[ProduceRequest], denied: Set[TopicKey], membership: dict[TopicPartition, int]
+    path: ProducePath, call: Call[ProduceRequest], denied: Set[TopicKey], membership: dict[TopicPartition, int]
 ) -> None:
-    response = append_batches(parts, call, membership, denied)
+    response = append_batches(path, call, membership, denied)
     if response is not None:
         call.reply(response)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...storage.segments.damage import SegmentSuspected
 from ...storage.segments.slices import LogSlice
-from ..partitions.page_cache import NotInPageCache, in_page_cache, sendable, warm
+from ..partitions.sendable_records import NotInPageCache, in_page_cache, sendable, warm
 from .fetch_response import nothing_yet
 
 if TYPE_CHECKING:
@@ -66,9 +66,9 @@ def waits_for_healing(
 
 def inspects_again(scrubber: Scrubber, hosted: HostedPartition, replica: int, offset: int) -> None:
     """Notes the offset from which a follower got records. A second fetch of that offset means that its CRCs were wrong."""
-    given = hosted.given
-    if given is None:
-        given = hosted.given = {}
-    if given.get(replica) == offset:
+    last_offsets = hosted.last_read_offsets
+    if last_offsets is None:
+        last_offsets = hosted.last_read_offsets = {}
+    if last_offsets.get(replica) == offset:
         scrubber.doubt(hosted, offset)
-    given[replica] = offset
+    last_offsets[replica] = offset

@@ -31,8 +31,8 @@ from ...storage.log.log import OffsetOutOfRange
 from ...storage.log.unopened import UnopenedLog
 from ...storage.segments.damage import OffsetDamaged, SegmentSuspected
 from ..network.no_request import NO_REQUEST
-from ..partitions.page_cache import MOST_CROWDED_BYTES, NotInPageCache
 from ..partitions.parked_fetch import ParkedFetch
+from ..partitions.sendable_records import MOST_CROWDED_BYTES, NotInPageCache
 from ..runtime.sliced_work import run_to_completion
 from .damaged_reads import MOST_INSPECTIONS, Inspection, piece_of, waits_for_healing
 from .fetch_authorization import NONE_DENIED
@@ -204,7 +204,7 @@ class Fetch(ParkedFetch):
 
     def _attempt(self) -> FetchResponse | None:
         try:
-            found, found_bytes, has_error = self._look(self._max_bytes, whole_first=True)
+            found, found_bytes, has_error = self._read_partitions(self._max_bytes, whole_first=True)
             if self._remote is not None and self._remote.is_pending:
                 self._wait_for_remote()
                 return None
@@ -257,7 +257,7 @@ class Fetch(ParkedFetch):
 
     # Looking.
 
-    def _look(self, left: int, *, whole_first: bool) -> tuple[list[FetchResult], int, bool]:
+    def _read_partitions(self, left: int, *, whole_first: bool) -> tuple[list[FetchResult], int, bool]:
         """Reads each partition. Returns what was found, the bytes in all, and whether a partition has an error.
         `left`: the most bytes to find. `whole_first`: the first batch is given whole, however large it is.
         A session's partitions without changes are left out.
@@ -285,7 +285,7 @@ class Fetch(ParkedFetch):
             if has_session and self._is_idle(hosted, wanted) and self._skip_idle(hosted, wanted):
                 continue
             hosts.append(hosted)
-            one = self._look_at(hosted, wanted, left, whole_first)
+            one = self._read_partition(hosted, wanted, left, whole_first)
             found.append(one)
             if one.records is not None:
                 size = one.records.size
@@ -346,7 +346,9 @@ class Fetch(ParkedFetch):
             return _NOT_LEADER_OR_FOLLOWER
         return error
 
-    def _look_at(self, hosted: HostedPartition, wanted: FetchedPartition, left: int, whole_first: bool) -> FetchResult:
+    def _read_partition(
+        self, hosted: HostedPartition, wanted: FetchedPartition, left: int, whole_first: bool
+    ) -> FetchResult:
         error = hosted.error_for_epoch(wanted.current_leader_epoch, leader_only=self._leader_only)
         if not error and self._replica_id >= 0:
             error = hosted.error_for_follower(self._replica_id, wanted.current_leader_epoch)
@@ -361,7 +363,7 @@ class Fetch(ParkedFetch):
                 except OffsetOutOfRange:
                     if not is_remote(hosted, wanted.fetch_offset):
                         raise
-                return self._look_at_remote(hosted, wanted, left, whole_first)
+                return self._read_remote(hosted, wanted, left, whole_first)
             except OffsetOutOfRange:
                 error = out_of_range_error(hosted, wanted)
             except SegmentSuspected as suspected:
@@ -377,7 +379,7 @@ class Fetch(ParkedFetch):
         hosted.counters.failed_fetches += 1
         return FetchResult(wanted, hosted, rejected(hosted.index, self._sent_as(error), None), None)
 
-    def _look_at_remote(
+    def _read_remote(
         self, hosted: HostedPartition, wanted: FetchedPartition, left: int, whole_first: bool
     ) -> FetchResult:
         """Begins a read of the remote store, or returns its result. Followers get records of the local log only."""

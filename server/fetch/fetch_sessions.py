@@ -111,7 +111,7 @@ class FetchSessions:
             session = self._continued(request, uses_topic_ids)
             if isinstance(session, FetchSession):
                 yield from session.update(request, self._is_hosted)
-            return self.go_on(request, version, now_ms, connection)
+            return self.continue_session(request, version, now_ms, connection)
         if request.session_id in self._sessions:
             self._end(self._sessions[request.session_id])
         partitions: dict[PartitionKey, FetchedPartition] = {}
@@ -124,7 +124,7 @@ class FetchSessions:
                 yield
         return context
 
-    def go_on(
+    def continue_session(
         self, request: FetchRequest, version: int, now_ms: int, connection: ClientConnection | None = None
     ) -> FetchContext | ErrorCode:
         """The next fetch of a session, with its partitions as they are now."""

@@ -21,7 +21,7 @@ from ..network.no_request import NO_REQUEST
 from ..network.response_size import PLAIN_RESPONSE_ITEMS, arrays_of, is_large
 from ..network.sliced_responses import reply_in_slices
 from ..network.work_in_turns import work_in_turns
-from ..partitions.page_cache import NotInPageCache
+from ..partitions.sendable_records import NotInPageCache
 from ..runtime.parted_set import PartedSet
 from ..runtime.turns import FREED_AT_ONCE
 from .damaged_reads import Inspection, check_readable
@@ -202,7 +202,7 @@ class LargeFetch(Fetch):
                     return None
                 self._chunk = chunk
                 left = max(0, self._max_bytes - found_bytes)
-                some, size, is_urgent = self._look(left, whole_first=not found_bytes)
+                some, size, is_urgent = self._read_partitions(left, whole_first=not found_bytes)
                 for hosted in self._hosts:
                     self._watch_partition(hosted)
                 found.append(some)

@@ -2,10 +2,10 @@
 
 These are one noun: a connection parks and answers calls, an observer follows one, and a call has both.
 
-- `RequestDispatch`, `ConnectionListener`, `ClientConnection`, `ClientIdentity`: the client and its connection, as
-  calls and handlers use them.
+- `CallRoute`, `RequestDispatch`, `ConnectionListener`, `ClientConnection`, `ClientIdentity`: the route of a call, and the
+  client with its connection, as calls and handlers use them.
 - `Observer`: code that follows a call, such as quotas (`CostMeter`). Times, and several in order: observers.py.
-- `Call`: one request, from its frame to its response.
+- `Call`: one request, from its frame to its response. `BoundHandle` answers it.
 """
 
 from __future__ import annotations
@@ -33,16 +33,13 @@ if TYPE_CHECKING:
     from ..runtime.counters import Times
     from .file_sender import Piece
     from .listener_kind import ListenerKind
+    from .protocol_violation import ProtocolViolation
     from .response_size import Arrays
     from .shared_parts import SharedParts
 
 log = logging.getLogger("odradek.dispatch")
 _pack_head = struct.Struct(">ii").pack
 _pack_flexible_head = struct.Struct(">iib").pack
-
-
-class ProtocolViolation(Exception):
-    """The peer broke the protocol; the words say how. The connection ends."""
 
 
 class CallRoute(Protocol):
@@ -93,7 +90,7 @@ class RequestDispatch(Protocol):
     def failed_later(self, call: Call, route: CallRoute, failure: Exception) -> None:
         """Ends a call of which a later slice failed."""
 
-    def explained(self, frame: Buffer, error: Exception) -> ProtocolViolation:
+    def violation_of(self, frame: Buffer, error: Exception) -> ProtocolViolation:
         """Returns the violation in a frame that could not be decoded."""
 
 

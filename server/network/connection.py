@@ -25,9 +25,9 @@ from ...storage.segments.damage import SegmentSuspected
 from ...storage.segments.slices import LogSlice
 from ..runtime.clock import TIMER_RESOLUTION_S
 from ..runtime.turn_budget import TURN_BUDGET_S
-from .call import ProtocolViolation
 from .file_sender import FileSender, ResponseSender
 from .frame_buffer import READ_BUFFER_BYTES, FrameBuffer, grown, rejected_size
+from .protocol_violation import ProtocolViolation
 from .receive_budget import SMALL_REQUEST_BYTES
 from .transfer_turns import LEAST_BYTES
 

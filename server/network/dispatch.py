@@ -22,11 +22,12 @@ from ...protocol.headers import RequestHeader
 from ...protocol.schema import Request, has_records
 from ..access.authorization.requirements import AuthorizerNotReady
 from .api_endpoint import ApiEndpoint
-from .call import Call, ClientConnection, Observer, ProtocolViolation
+from .call import Call, ClientConnection, Observer
 from .late_endpoint import LateEndpoint
 from .listener_kind import ListenerKind
 from .no_request import NO_REQUEST
 from .observers import Observers, Timing
+from .protocol_violation import ProtocolViolation
 from .response_fields import has_error_code
 from .route import Route
 
@@ -144,7 +145,7 @@ class Dispatcher:
             if pos > frame_bytes:
                 raise IndexError("header longer than the frame")
         except DECODE_FAULTS as error:
-            raise self.explained(frame, error) from None
+            raise self.violation_of(frame, error) from None
         route.requests = count = route.requests + 1
         call = Call(connection, route, correlation_id, client_id, request)
         is_timed = count & 63 == 1  # the first of 64: reading a clock twice costs more than counting
@@ -234,7 +235,7 @@ class Dispatcher:
         try:
             key, version, correlation_id, _ = _HEADER.unpack_from(frame)
         except struct.error as error:
-            raise self.explained(frame, error) from None
+            raise self.violation_of(frame, error) from None
         call = Call(connection, self._route(key, version), correlation_id, None, NO_REQUEST)
         response: Any = call.api.response()
         if not has_error_code(response, call.route.response_version):
@@ -263,10 +264,10 @@ class Dispatcher:
                 f"request with API key {key}, version {version}, which is not served on this listener"
             )
         if version in api.versions and version <= api.latest_stable_version:
-            route = self._made(api, version)
+            route = self._new_route(api, version)
         elif api.has_response_to_any_version:
             # The response is of version 0, the one that every client can read. Not kept: versions are the peer's to invent.
-            return self._made(api, version, response_version=0)
+            return self._new_route(api, version, response_version=0)
         else:
             raise ProtocolViolation(f"{api.name} request of version {version}; this broker has {api.versions}")
         if self.on_route is not None:
@@ -274,7 +275,7 @@ class Dispatcher:
         self._routes[key, version] = route
         return route
 
-    def _made(self, api: Api, version: int, response_version: int | None = None) -> Route:
+    def _new_route(self, api: Api, version: int, response_version: int | None = None) -> Route:
         """Returns a new route, which serves at once if the endpoint is imported. Otherwise requests wait for that, on a
         thread; a request with batches of records cannot, since they are views of the receive buffer.
         """
@@ -312,7 +313,7 @@ class Dispatcher:
             self.on_route(route)
         return route
 
-    def explained(self, frame: Buffer, error: Exception) -> ProtocolViolation:
+    def violation_of(self, frame: Buffer, error: Exception) -> ProtocolViolation:
         """The fault of a frame, in the words of the interpreted codec unless it is large."""
         try:
             key, version = struct.unpack_from(">hh", frame)

@@ -114,7 +114,7 @@ class FileSender:
         if not self._awaits_socket and not self._awaits_turn:
             self._push()
 
-    def _go_on(self) -> None:
+    def _send_more(self) -> None:
         """The socket takes more, or the turn has come."""
         self._awaits_turn = False
         if self._pieces and self._push():
@@ -148,7 +148,7 @@ class FileSender:
         self._await_socket(awaits_socket)
         if pieces and not awaits_socket:
             self._awaits_turn = True
-            turns.wait(self._go_on)
+            turns.wait(self._send_more)
         return not pieces
 
     def _await_socket(self, awaits: bool) -> None:
@@ -156,7 +156,7 @@ class FileSender:
             return
         self._awaits_socket = awaits
         if awaits:
-            self._loop.add_writer(self._socket.fileno(), self._go_on)
+            self._loop.add_writer(self._socket.fileno(), self._send_more)
         else:
             self._loop.remove_writer(self._socket.fileno())
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from ...protocol.codec import DECODE_FAULTS, Arrays, stepwise_decoder, stepwise_encoder
 from ..runtime.memory import release_after
 from ..runtime.turn_budget import SLICE_S
-from .call import ProtocolViolation
 from .frame_buffer import READ_BUFFER_BYTES
+from .protocol_violation import ProtocolViolation
 from .sliced_responses import freed
 from .work_in_turns import ITEMS_PER_CLOCK, begin_work
 
@@ -89,9 +89,9 @@ def _served(dispatcher: RequestDispatch, call: Call, route: Route, frame: Buffer
     except TooManyItems as error:
         raise ProtocolViolation(str(error)) from None
     except DECODE_FAULTS as error:
-        raise dispatcher.explained(frame, error) from None
+        raise dispatcher.violation_of(frame, error) from None
     if end > len(frame):
-        raise dispatcher.explained(frame, IndexError("the message ends after the frame"))
+        raise dispatcher.violation_of(frame, IndexError("the message ends after the frame"))
     del frame
     if not call.connection.closed:
         yield

@@ -8,7 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ...protocol.schema import Message
-from .call import Call, ProtocolViolation
+from .call import Call
+from .protocol_violation import ProtocolViolation
 
 if TYPE_CHECKING:
     from ...protocol.apis import Api
@@ -46,10 +47,10 @@ class LateEndpoint:
         if self.handle is not None:
             return self.handle(call)
         call.hold_connection()
-        self._when_loaded(self.route.api, partial(self._go_on, call))
+        self._when_loaded(self.route.api, partial(self._handle_loaded, call))
         return None
 
-    def _go_on(self, call: Call) -> None:
+    def _handle_loaded(self, call: Call) -> None:
         if call.connection.closed:
             return
         route = self.route

@@ -184,13 +184,13 @@ class Listener:
         ip = plain_address(address[0])
         if not self._admits(ip, accepted.fileno()):
             return None
-        connection = self._made()
+        connection = self._new_connection()
         connection.counted_as = ip
         connection.takes_descriptor = True
         DESCRIPTORS.enter(self.descriptor_class)
         return connection
 
-    def _made(self) -> Connection:
+    def _new_connection(self) -> Connection:
         tls = self.shared.tls.of(self.name)
         if tls is None:
             return Connection(self)

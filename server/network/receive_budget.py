@@ -142,12 +142,12 @@ class ReceiveBudget:
         before, self._progress = self._progress, {}
         for connection in [one for listener in self._listeners for one in listener.connections]:
             if connection.awaits_rest:
-                self._look_at(connection, *before.get(connection, (connection.received, -1)))
+                self._inspect(connection, *before.get(connection, (connection.received, -1)))
         if self._turn is not None and not self._turn.awaits_rest:
             self._end_turn()  # it has to wait for something else
         self._timer = asyncio.get_running_loop().call_later(TICK_S, self._tick)
 
-    def _look_at(self, connection: ReceivingConnection, received: int, ticks: int) -> None:
+    def _inspect(self, connection: ReceivingConnection, received: int, ticks: int) -> None:
         """`received`: how far its request was `ticks` ago, when it last made progress."""
         if connection.received - received >= LEAST_PROGRESS_BYTES:
             received, ticks = connection.received, -1

@@ -18,7 +18,6 @@ from ...protocol.errors import ErrorCode
 from ...protocol.offsets import NO_OFFSET
 from ...protocol.records import batch
 from ...protocol.records.batch import HEADER_BYTES, LOG_OVERHEAD, BatchHeader
-from ...protocol.records.compression_type import Compression
 from ...protocol.records.end_markers import encode_end_transaction
 from ...storage.files.failures import LogDirectoryFailure
 from ...storage.log.producers import ProducerBatch
@@ -26,7 +25,7 @@ from ...storage.log.transaction_checks import check_marker, is_in_transaction
 from ...storage.log.unopened import UnopenedLog
 from .append_result import AppendResult, QueuedAppend
 from .batch_validation import NotAtOnce, Rejected, RejectedUnseen, check_batch
-from .plain_batches import validated_header
+from .plain_batches import MAX_ATTRIBUTES_WITHOUT_FLAGS, validated_header
 from .replica import Replica
 from .transaction_marker import Marker
 
@@ -48,8 +47,6 @@ TAKEOVER_MS = 30_000
 _pack_offset = struct.Struct(">q").pack_into
 _pack_epoch = struct.Struct(">i").pack_into
 _new_tuple = tuple.__new__
-#: The greatest value of a batch's attributes with a codec and nothing else.
-_ZSTD = int(Compression.ZSTD)
 
 #: Kafka reports the log start offset only with unexpected errors.
 _ERRORS_WITHOUT_LOG_START = frozenset(
@@ -87,7 +84,7 @@ class HostedPartition(Replica):
                 records, version, now_ms, self.rules, self.log.log_end_offset, self.role.leader_epoch
             )
             if header is not None and (
-                header.attributes <= _ZSTD
+                header.attributes <= MAX_ATTRIBUTES_WITHOUT_FLAGS
                 or (
                     header.producer_id >= 0
                     and (is_in_transaction or self.is_in_transaction(header.producer_id, header.producer_epoch))
@@ -240,10 +237,10 @@ class HostedPartition(Replica):
         self, checked: ErrorCode | ProducerBatch, header: BatchHeader, now_ms: int
     ) -> ErrorCode | ProducerBatch:
         """Returns the check's result, without allowance for a former leader once that is long ago."""
-        if checked != _NOT_LEADER_OR_FOLLOWER or now_ms - self.taken_over_ms < TAKEOVER_MS:
+        if checked != _NOT_LEADER_OR_FOLLOWER or now_ms - self.takeover_ms < TAKEOVER_MS:
             return checked
         producers = self.open_log().producers
-        producers.taken_over_at = None
+        producers.takeover_offset = None
         return producers.check(header)
 
     def _already_known(self, checked: ErrorCode | ProducerBatch) -> AppendResult:
@@ -306,9 +303,12 @@ class HostedPartition(Replica):
         if self.end_watchers:
             self._notify_bytes_available(len(records))
         if any(header.is_control for header in led):
-            # Consumers with read_committed may get more to read than the markers' own bytes.
-            for watcher in list(self.watchers):
-                watcher.on_state_changed()
+            self._wake_after_markers()
+
+    def _wake_after_markers(self) -> None:
+        """Wakes consumers with read_committed, which may get more to read than the markers' own bytes."""
+        for watcher in list(self.watchers):
+            watcher.on_state_changed()
 
     def is_in_transaction(self, producer_id: int, producer_epoch: int) -> bool:
         return is_in_transaction(self.open_log().producers, producer_id, producer_epoch)
@@ -358,9 +358,7 @@ class HostedPartition(Replica):
                 )
         written = self.append_own(batches, now_ms) if batches else AppendResult(_NONE)
         if batches and not written.error:
-            # Consumers with read_committed may get more to read than the markers' own bytes.
-            for watcher in list(self.watchers):
-                watcher.on_state_changed()
+            self._wake_after_markers()
         return [*_results_of_markers(errors, written)]
 
 

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from ...storage.segments.batch_walk import Pread
     from ..runtime.thread_pools import ThreadPool
     from .hosted_partition import HostedPartition
-    from .page_cache import NotInPageCache
     from .parked_requests import Deadlines, Wakeups
+    from .sendable_records import NotInPageCache
 
 #: A fetch that found bytes outside the page cache is repeated when a thread has read them. After this many reads by a
 #: thread the fetch itself blocks on the disk: under memory pressure the bytes may be gone again each time.

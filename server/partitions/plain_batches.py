@@ -40,8 +40,10 @@ except ImportError:  # pip had no compiler; the kernel may be of another version
 
 _unpack_header = struct.Struct(">qiibIhiqqqhii").unpack_from
 _new_tuple = tuple.__new__
-#: The greatest value of a batch's attributes with a codec and nothing else.
+#: The last codec.
 _ZSTD = int(Compression.ZSTD)
+#: A batch with greater attributes has a flag besides its codec: it is transactional.
+MAX_ATTRIBUTES_WITHOUT_FLAGS = _ZSTD
 #: The kernel leaves the records to a library.
 _UNOPENED = -1
 

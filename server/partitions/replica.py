@@ -1,9 +1,9 @@
 """A replica of a partition on this broker: its log, its role, and the requests that wait for it.
 
-`HostedPartition` adds the leader's operations on records, `FollowedPartition` (replicas/followed_partition.py) the
-follower's. There are two kinds of waiting: a `Watcher` waits for committed bytes (followers in `end_watchers` wait
-for written ones) or for a change of the role; a callback of `when_committed` waits for the high watermark to reach
-an offset.
+`HostedPartition` extends it by the leader's operations on records. The follower's are in `FollowedPartition`
+(replicas/followed_partition.py), which has a replica. There are two kinds of waiting: a `Watcher` waits for committed
+bytes (followers in `end_watchers` wait for written ones) or for a change of the role; a callback of `when_committed`
+waits for the high watermark to reach an offset.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ class Replica:
         "directory",
         "end_watchers",
         "flush",
-        "given",
         "index",
         "is_guarded",
         "is_healing",
         "is_internal",
         "is_removed",
+        "last_read_offsets",
         "log",
         "offline",
         "on_damage",
@@ -76,7 +76,7 @@ class Replica:
         "queue",
         "role",
         "rules",
-        "taken_over_ms",
+        "takeover_ms",
         "topic",
         "topic_id",
         "watchers",
@@ -113,9 +113,9 @@ class Replica:
         #: True while damaged records are fetched from another replica: their readers wait.
         self.is_healing = False
         #: The time at which this broker took over the leadership.
-        self.taken_over_ms = 0
+        self.takeover_ms = 0
         #: The offset of each follower's last read; None where there are no followers.
-        self.given: dict[int, int] | None = None
+        self.last_read_offsets: dict[int, int] | None = None
         #: True if this broker no longer has the replica: it was deleted, or moved to other brokers.
         self.is_removed = False
         self.watchers: dict[Watcher, None] = {}
@@ -198,7 +198,7 @@ class Replica:
                     self.name, role.leader_epoch,
                 )  # fmt: skip
             self.log.begin_role(begun, takes_over=has_former)
-            self.taken_over_ms = now_ms
+            self.takeover_ms = now_ms
             self.wake_all()
         else:
             self._wake_removed_followers(isr_before)
@@ -234,8 +234,7 @@ class Replica:
             waiting, self._committing, self._deleting = [*(self._committing or ()), *self._deleting], None, []
             for _, callback in waiting:
                 callback(error)
-        for watcher in [*self.watchers, *self.end_watchers]:
-            watcher.on_state_changed()
+        self._wake_watchers()
 
     # Followers and both ends.
 
@@ -280,8 +279,6 @@ class Replica:
         """Handles the cut of a leader's log: a mirror's, which has records that its source has lost."""
         self.role.cut(self.log.log_end_offset, self.log.local_log_start_offset, now_ms)
         self.log_start_moved()
-        for watcher in [*self.watchers, *self.end_watchers]:
-            watcher.on_state_changed()
 
     def shrink_isr(self, now_ms: int) -> None:
         """Proposes to remove followers that have fallen behind from the ISR."""
@@ -326,11 +323,13 @@ class Replica:
 
     def log_start_moved(self) -> None:
         """Wakes waiting requests, whose offsets may be below the log start now."""
-        for watcher in [*self.watchers, *self.end_watchers]:
-            watcher.on_state_changed()
+        self._wake_watchers()
 
     def wake_readers(self) -> None:
         """Wakes the readers of damaged records: the records may be healed, or no replica has them."""
+        self._wake_watchers()
+
+    def _wake_watchers(self) -> None:
         for watcher in [*self.watchers, *self.end_watchers]:
             watcher.on_state_changed()
 

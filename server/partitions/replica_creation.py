@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from ...metadata.image import MetadataImage, PartitionImage, TopicPartition
     from ..runtime.clock import Clock
     from ..runtime.log_lines import RepeatedLines
+    from .directory_choice import DirectoryChoice
     from .directory_reports import DirectoryReports
     from .hosted_partition import HostedPartition
     from .partitions import Partitions
-    from .placement import ReplicaPlacement
     from .replica_opening import ReplicaOpening
 
 log = logging.getLogger("odradek.partitions")
@@ -34,7 +34,7 @@ class ReplicaCreation:
         lines: RepeatedLines,
         partitions: Partitions,
         opening: ReplicaOpening,
-        placement: ReplicaPlacement,
+        directories: DirectoryChoice,
         reports: DirectoryReports,
     ) -> None:
         self._node_id = node_id
@@ -42,12 +42,12 @@ class ReplicaCreation:
         self._lines = lines
         self._partitions = partitions
         self._opening = opening
-        self._placement = placement
+        self._directories = directories
         self._reports = reports
 
     def begin_image(self) -> None:
         """Prepares for the replicas that come with another image."""
-        self._placement.begin()
+        self._directories.begin()
 
     def forget_topic(self, name: str) -> None:
         self._opening.forget_topic(name)
@@ -56,7 +56,7 @@ class ReplicaCreation:
         self, image: MetadataImage, topic: str, topic_id: bytes, index: int, registration: PartitionImage
     ) -> HostedPartition | None:
         """Returns None where no directory is online, or the partition has to wait for room."""
-        directory = self._placement.directory_for(registration)
+        directory = self._directories.directory_for(registration)
         if directory is None:
             words = f"no log directory is online for {topic}-{index}"
             self._lines.log(log, logging.ERROR, "", "no log directory", words)

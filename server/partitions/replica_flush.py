@@ -64,9 +64,9 @@ class ReplicaFlush:
         self._wanted.append((offset, then))
         self._now_ms = now_ms
         if not self._is_running:
-            self._go_on()
+            self._advance()
 
-    def _go_on(self) -> None:
+    def _advance(self) -> None:
         """Calls the callbacks whose offsets are flushed or whose flush is impossible, and starts a flush for the
         others.
         """
@@ -103,7 +103,7 @@ class ReplicaFlush:
         elif not replica.is_removed and replica.log is flushed:
             # Otherwise its files may be gone: it was deleted, or moved to another directory, meanwhile.
             replica.on_failure(failure)
-        self._go_on()
+        self._advance()
 
     def _complete_flushed(self, flushed: Log) -> None:
         """Calls callbacks. Records truncated meanwhile need not be waited for."""

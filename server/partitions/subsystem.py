@@ -11,10 +11,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ..runtime.subsystem import Subsystem, stop_each
+from .directory_choice import DirectoryChoice
 from .partition_changes import PartitionChanges
 from .partitions import Partitions
 from .pending_partitions import PendingPartitions
-from .placement import ReplicaPlacement
 from .reconfiguration import Reconfiguration
 from .replica_creation import ReplicaCreation
 from .replica_loading import ReplicaLoading
@@ -55,8 +55,8 @@ class PartitionsSubsystem(Subsystem):
         settings = SettingsByTopic(config)
         isr_rules = IsrRules(metadata, config.get("replica.lag.time.max.ms"), work.propose)
         opening = ReplicaOpening(node, settings, self.hosted, isr_rules, work.damage_met)
-        placement = ReplicaPlacement(node_id, config, self.hosted)
-        creation = ReplicaCreation(node_id, clock, node.lines, self.hosted, opening, placement, reports)
+        directories = DirectoryChoice(node_id, config, self.hosted)
+        creation = ReplicaCreation(node_id, clock, node.lines, self.hosted, opening, directories, reports)
         loading = self._loading = ReplicaLoading(
             node_id,
             clock,

@@ -34,17 +34,17 @@ _REQUEST_TIMED_OUT = int(ErrorCode.REQUEST_TIMED_OUT)
 class ParkedProduce(Parked):
     """A response of which some parts are not known yet."""
 
-    __slots__ = ("_acks", "_call", "_parts", "_pending", "_queued", "_queued_bytes", "_response", "_timeout_ms")
+    __slots__ = ("_acks", "_call", "_path", "_pending", "_queued", "_queued_bytes", "_response", "_timeout_ms")
 
     def __init__(
         self,
-        parts: ProducePath,
+        path: ProducePath,
         call: Call[ProduceRequest],
         response: ProduceResponse,
         waiting: list[tuple[HostedPartition, AppendResult, PartitionProduceResponse]],
     ) -> None:
         super().__init__()
-        self._parts = parts
+        self._path = path
         self._call = call
         self._response = response
         self._acks: int = call.request.acks
@@ -59,7 +59,7 @@ class ParkedProduce(Parked):
             self._queued_bytes = sum(result.queued.size for _, result, _ in waiting if result.queued is not None)
             call.connection.listener.shared.receiving.take(self._queued_bytes)
         else:
-            parts.deadlines.add(self, self._timeout_ms)
+            path.deadlines.add(self, self._timeout_ms)
         for hosted, result, partition in waiting:
             if result.queued is not None:
                 result.queued.then = partial(self._written, hosted, partition, result.queued)
@@ -77,13 +77,13 @@ class ParkedProduce(Parked):
             rejected.note((name, hosted.index), sequence, result.error)
         if not self._queued:
             self._call.connection.listener.shared.receiving.give_back(self._call.connection, self._queued_bytes)
-            self._parts.deadlines.add(self, self._timeout_ms)
+            self._path.deadlines.add(self, self._timeout_ms)
         fill(partition, result)
         self._wait(hosted, result, partition)
 
     def _wait(self, hosted: HostedPartition, result: AppendResult, partition: PartitionProduceResponse) -> None:
         if result.must_flush and self._acks:
-            now_ms = self._parts.clock.now_ms()
+            now_ms = self._path.clock.now_ms()
             hosted.want_flushed(result.end_offset, now_ms, partial(self._flushed, hosted, result, partition))
         else:
             self._flushed(hosted, result, partition, result.error)
@@ -108,7 +108,7 @@ class ParkedProduce(Parked):
             return
         partition.error_code = error
         if not self._pending:
-            self._parts.deadlines.remove(self)
+            self._path.deadlines.remove(self)
             self._finish()
 
     def expired(self) -> None:
@@ -119,7 +119,7 @@ class ParkedProduce(Parked):
 
     def _finish(self) -> None:
         call, response = self._call, self._response
-        add_leaders(self._parts.leaders, call, response)
+        add_leaders(self._path.leaders, call, response)
         if self._acks:
             call.reply(response)
         else:

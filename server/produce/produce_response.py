@@ -26,6 +26,7 @@ NO_NODES: list[NodeEndpoint] = []
 
 
 def fill(partition: PartitionProduceResponse, result: AppendResult) -> None:
+    """Fills in a result that came later; `append_batches` does the same for those that are there at once, for speed."""
     partition.error_code, partition.base_offset = result.error, result.base_offset
     partition.log_append_time_ms, partition.log_start_offset = result.log_append_time_ms, result.log_start_offset
     partition.error_message = result.error_message

@@ -123,10 +123,10 @@ class ReplicaFetcher:
         if before is not None:
             before.leave()
         self._followed[followed.key] = followed
-        followed.changed = self._look_at
-        self._look_at(followed)
+        followed.changed = self._mark_changed
+        self._mark_changed(followed)
 
-    def _look_at(self, followed: Followed) -> None:
+    def _mark_changed(self, followed: Followed) -> None:
         """Marks the partition as changed since the last request."""
         self._changed[followed.key] = None
         self._plan()
@@ -298,7 +298,7 @@ class ReplicaFetcher:
 
     def _applied(self) -> None:
         self.is_waiting = False
-        self._go_on(is_urgent=self._is_urgent)
+        self._fetch_next(is_urgent=self._is_urgent)
 
     def _apply_failed(self, failure: Exception) -> None:
         """A bug; what was not applied is fetched again."""
@@ -307,7 +307,7 @@ class ReplicaFetcher:
         self._end_session()
         self._plan(self._backoff_ms)
 
-    def _go_on(self, *, is_urgent: bool) -> None:
+    def _fetch_next(self, *, is_urgent: bool) -> None:
         """Sends the next fetch, or plans it."""
         pause_ms = 0.0
         if self._pauses is not None:

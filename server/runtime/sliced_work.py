@@ -124,7 +124,7 @@ class SlicedWork:
         """
         assert self._steps is None, "one after the other"
         self._steps, self._done = steps, done
-        self._go_on()
+        self._advance()
 
     def stop(self) -> None:
         """Stops; the remaining work is dropped."""
@@ -139,12 +139,12 @@ class SlicedWork:
             self._steps = None
             raise
         if end is None:
-            loop.call_soon(self._go_on)
+            loop.call_soon(self._advance)
             return
         self._steps = None
         self._done()
 
-    def _go_on(self) -> None:
+    def _advance(self) -> None:
         if self._steps is None:
             return
         try:

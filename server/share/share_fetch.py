@@ -14,8 +14,8 @@ from ...coordinator.share_state import ShareKey
 from ...metadata.image import TopicIdPartition
 from ...protocol.messages.share_fetch import ShareFetchPartitionData, ShareFetchRequest
 from ...protocol.records.errors import BatchError
-from ..partitions.page_cache import NotInPageCache
 from ..partitions.parked_fetch import ParkedFetch
+from ..partitions.sendable_records import NotInPageCache
 from .led_share_partition import LedSharePartition
 from .share_reader import RemoteReadFailed, ShareReader
 from .share_remote_reads import ShareRemoteReads
@@ -142,7 +142,7 @@ class ShareFetch(ParkedFetch):
         before, self._waits_for = self._waits_for, {}
         response: Response | None = None
         try:
-            response = self._look()
+            response = self._read_partitions()
         except NotInPageCache as cold:
             self._warm(cold)
         finally:
@@ -182,7 +182,7 @@ class ShareFetch(ParkedFetch):
 
     # Attempts.
 
-    def _look(self) -> Response:
+    def _read_partitions(self) -> Response:
         response: Response = {}
         reads: list[ShareRead] = []
         share_bytes = max(1, self._max_bytes // len(self._partitions))

@@ -15,8 +15,8 @@ from ...protocol.errors import ErrorCode
 from ...protocol.messages.share_fetch import AcquiredRecords, ShareFetchPartitionData
 from ...storage.log.log import OffsetOutOfRange
 from ..fetch.fetch_response import is_remote
-from ..partitions.page_cache import NotInPageCache, sendable, warm
 from ..partitions.remote_reads import RemoteSlice
+from ..partitions.sendable_records import NotInPageCache, sendable, warm
 from .share_batches import aborted_ranges, batches_in, batches_of, cut
 
 if TYPE_CHECKING:

@@ -154,7 +154,7 @@ class Log(LogSegments):
         segment = self.segments[-1]
         try:
             if (
-                config is not self._limits_of
+                config is not self._limits_config
                 or segment.size + len(buffer) > config.segment_bytes
                 or end > self._full_at_offset
                 or newest > self._rolls_after
@@ -223,7 +223,7 @@ class Log(LogSegments):
         self._full_at_offset = segment.base_offset + MAX_RELATIVE_OFFSET + 1
         self._rolls_after = began + most_ms
         # Where records carry no time, the age of the segment counts, which is looked at each time.
-        self._limits_of = config if began >= 0 else None
+        self._limits_config = config if began >= 0 else None
         return segment
 
     def _follow_producers(self, segment: Segment, buffer: Buffer, headers: Sequence[BatchHeader]) -> None:

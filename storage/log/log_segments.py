@@ -42,7 +42,7 @@ class LogSegments(LogFacts):
     """The segments of an opened log."""
 
     __slots__ = (
-        "_bases", "_full_at_offset", "_limits_of", "_removals", "_rolls_after", "_snapshots", "epoch_damage", "epochs",
+        "_bases", "_full_at_offset", "_limits_config", "_removals", "_rolls_after", "_snapshots", "epoch_damage", "epochs",
         "generation", "producers", "segments",
     )  # fmt: skip
 
@@ -61,7 +61,7 @@ class LogSegments(LogFacts):
         self._jitter = 0.0
         # The result of the last check, which appends reuse: while the configuration is this one, the active segment takes
         # batches up to this offset and this timestamp.
-        self._limits_of: LogConfig | None = None
+        self._limits_config: LogConfig | None = None
         self._full_at_offset = 0
         self._rolls_after = 0
         self.topic = topic
@@ -192,7 +192,7 @@ class LogSegments(LogFacts):
         follower. `takes_over`: there was a former leader, to which producers may have a batch in flight.
         """
         self.epochs.assign(leader_epoch, self.log_end_offset)
-        self.producers.taken_over_at = self.log_end_offset if takes_over else None
+        self.producers.takeover_offset = self.log_end_offset if takes_over else None
 
     def drop_epochs_above(self, epoch: int) -> bool:
         """Forgets epochs that no leader has had: no CRC covers the epoch of a batch, so damage of it makes up one.
@@ -227,7 +227,7 @@ class LogSegments(LogFacts):
     def _add(self, segment: Segment) -> None:
         base_offset = segment.base_offset
         assert not self._bases or base_offset > self._bases[-1], f"{self.path}: segment {base_offset} is not the last"
-        self._limits_of = None
+        self._limits_config = None
         self.segments.append(segment)
         self._bases.append(segment.base_offset)
 
@@ -315,7 +315,7 @@ class LogSegments(LogFacts):
             outdate_notes(self.path)
             while self.active.base_offset > offset:
                 self._remove_last().delete()
-            self._limits_of = None
+            self._limits_config = None
             self.generation += 1
             is_copied = copy is not None and copy.segment is self.active and copy.position == cut.position
             self.active.truncate(cut, copy.path if copy is not None and is_copied else "")
@@ -428,7 +428,7 @@ class LogSegments(LogFacts):
             raise self._failed("writing the leader epochs of", error) from error
 
     def _remove_last(self) -> Segment:
-        self._limits_of = None
+        self._limits_config = None
         self.generation += 1
         self._bases.pop()
         return self.segments.pop()

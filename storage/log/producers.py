@@ -132,7 +132,7 @@ class Producer:
 class Producers:
     """The state at `end_offset`: all batches below it have been followed."""
 
-    __slots__ = ("_open", "_undecided", "by_id", "end_offset", "taken_over_at", "verifications")
+    __slots__ = ("_open", "_undecided", "by_id", "end_offset", "takeover_offset", "verifications")
 
     def __init__(self, end_offset: int = 0) -> None:
         self.by_id: dict[int, Producer] = {}
@@ -145,7 +145,7 @@ class Producers:
         self.verifications: dict[int, Verification] = {}
         #: The log end offset at which this broker took over from another leader; None when that is long ago. The former
         #: leader may have rejected a batch just then; librdkafka may send the next one here before that one.
-        self.taken_over_at: int | None = None
+        self.takeover_offset: int | None = None
 
     def check(self, header: BatchHeader) -> ErrorCode | ProducerBatch:
         """Returns the response to a producer's batch before it is written; ErrorCode.NONE if it may be written.
@@ -157,7 +157,7 @@ class Producers:
         if producer is None:
             if self.verifications and self._is_ahead_of_verification(header, has_written=False):
                 return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-            is_first = self.taken_over_at is None or header.base_sequence == 0
+            is_first = self.takeover_offset is None or header.base_sequence == 0
             return ErrorCode.NONE if is_first else ErrorCode.NOT_LEADER_OR_FOLLOWER
         batches = producer.batches
         if (
@@ -184,7 +184,7 @@ class Producers:
 
     def _gap_error(self, producer: Producer, header: BatchHeader) -> ErrorCode:
         """Returns the error of a batch that does not continue its producer's last one."""
-        if self.taken_over_at is None or producer.last_data_offset >= self.taken_over_at:
+        if self.takeover_offset is None or producer.last_data_offset >= self.takeover_offset:
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         is_new_epoch = producer.epoch != header.producer_epoch
         is_ahead = (header.base_sequence - producer.last_sequence) & MAX_SEQUENCE <= MAX_SEQUENCE // 2

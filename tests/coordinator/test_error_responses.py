@@ -59,7 +59,7 @@ def _of_controller(request: Message, version: int, error: ErrorCode) -> Message:
 
 
 def _of_groups(request: Message, version: int, error: ErrorCode) -> Message:
-    response: Any = groups.error_response(KINDS, request, version, error)
+    response: Any = groups.group_error_response(KINDS, request, version, error)
     return getattr(response, "response", response)  # of share groups: beside a request to the persister
 
 
@@ -88,7 +88,7 @@ def _departures(names: tuple[str, ...], respond: Respond, error: ErrorCode, word
 @pytest.mark.parametrize("error", [error for error in DEPARTURES if error is not ErrorCode.NOT_CONTROLLER])
 def test_coordinators_respond_as_the_schema_says(error: ErrorCode) -> None:
     found = _departures(GROUPS, _of_groups, error, None)
-    found |= _departures(TRANSACTIONS, transactions.error_response, error, None)
+    found |= _departures(TRANSACTIONS, transactions.transaction_error_response, error, None)
     assert found == DEPARTURES[error]
 
 
@@ -102,7 +102,7 @@ def test_error_of_a_share_state_has_kafkas_words() -> None:
     topic = type(request).SCHEMA.fields[1].type.element()  # type: ignore[union-attr]
     topic.partitions = [type(topic).SCHEMA.fields[1].type.element(partition=3)]  # type: ignore[call-arg, union-attr]
     request.topics = [topic]  # type: ignore[attr-defined]
-    response: Any = share_state_responses.error_response(request, 0, ErrorCode.NOT_COORDINATOR)
+    response: Any = share_state_responses.share_state_error_response(request, 0, ErrorCode.NOT_COORDINATOR)
     (partition,) = response.results[0].partitions
     assert (partition.partition, partition.error_code) == (3, ErrorCode.NOT_COORDINATOR)
     assert partition.error_message == "This is not the correct coordinator."

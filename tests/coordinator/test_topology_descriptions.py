@@ -232,7 +232,7 @@ def test_description_of_group_of_another_kind_fails() -> None:
 
 
 def test_missing_shard_gets_not_coordinator() -> None:
-    from odradek.coordinator.groups.shard import error_response
+    from odradek.coordinator.groups.shard import group_error_response
 
-    response: Any = error_response(KINDS, Request(), 0, ErrorCode.NOT_COORDINATOR)
+    response: Any = group_error_response(KINDS, Request(), 0, ErrorCode.NOT_COORDINATOR)
     assert response.error_code == ErrorCode.NOT_COORDINATOR

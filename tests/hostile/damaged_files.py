@@ -15,7 +15,7 @@ from odradek.protocol.records.batch import HEADER_BYTES, BatchHeader, check_crc,
 from odradek.protocol.records.errors import CorruptBatch, OldMessageFormat
 from odradek.protocol.records.record import decode_batch
 from odradek.server.partitions.hosted_partition import HostedPartition
-from odradek.server.partitions.page_cache import COPIED_BYTES
+from odradek.server.partitions.sendable_records import COPIED_BYTES
 
 from tests.server.harness.data_path import DataPath, batch_of
 

@@ -304,7 +304,7 @@ def test_role_that_begins_before_the_first_use_is_kept(stopped, leader_epoch, la
     assert unused(log)
     opened = log.open()
     assert opened.epochs.latest == latest
-    assert opened.producers.taken_over_at == (log.log_end_offset if takes_over else None)
+    assert opened.producers.takeover_offset == (log.log_end_offset if takes_over else None)
     assert [epoch for epoch, _ in opened.epochs.entries()][:3] == [0, 1, 2]
 
 

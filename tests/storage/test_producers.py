@@ -209,7 +209,7 @@ def test_truncation_brings_the_state_before_it_back(logbook):
 
 
 def test_gap_after_a_leader_change_waits_for_the_batch_before_it(producers, header):
-    producers.taken_over_at = 110
+    producers.takeover_offset = 110
     assert producers.check(header(110, 11)) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert producers.check(header(110, 3, epoch=1)) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert producers.check(header(110, 4)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "it is no gap"
@@ -218,14 +218,14 @@ def test_gap_after_a_leader_change_waits_for_the_batch_before_it(producers, head
 
 
 def test_gap_after_a_batch_for_the_new_leader_is_out_of_order(producers, header):
-    producers.taken_over_at = 110
+    producers.takeover_offset = 110
     producers.update(header(110, 10))
     assert producers.check(header(111, 12)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert producers.check(header(111, 11)) is ErrorCode.NONE
 
 
 def test_first_batch_of_a_producer_begins_at_sequence_zero_after_a_leader_change(producers, header):
-    producers.taken_over_at = 110
+    producers.takeover_offset = 110
     assert producers.check(header(110, 1, producer_id=8)) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert producers.check(header(110, 0, producer_id=8)) is ErrorCode.NONE
 

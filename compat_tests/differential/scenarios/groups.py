@@ -7,6 +7,8 @@ from typing import Any
 from ..scenario import Step, ask, prepare, receive, scenario, send
 
 _RANGE = {"name": "range", "metadata": b"\0\1"}
+#: A half of what a record of `__consumer_offsets` can hold (max.message.bytes), and a little more.
+_HALF = b"x" * 600_000
 _ROUND = {"name": "roundrobin", "metadata": b"\0\2"}
 
 
@@ -153,6 +155,20 @@ JOIN = [
         ask("JoinGroup", **member(group_instance_id="i"), keep={"m": "member_id"}),
         ask("JoinGroup", **member("@m", group_instance_id="j")),
         ask("JoinGroup", **member("stranger", group_instance_id="i")),
+        versions="5+",
+    ),
+    scenario(
+        "JoinGroup",
+        "a static member returns with metadata that no record can hold",
+        ask("JoinGroup", **member(group_instance_id="i"), keep={"m": "member_id"}),
+        ask("SyncGroup", **assignment("@m", 1, ("@m", _HALF), group_instance_id="i")),
+        ask(
+            "JoinGroup", on="again", **member(group_instance_id="i", protocols=({"name": "range", "metadata": _HALF},))
+        ),
+        beat("@m", group_instance_id="i"),
+        ask("JoinGroup", on="again", **member(group_instance_id="i"), keep={"n": "member_id"}),
+        beat("@m", group_instance_id="i"),
+        beat("@n", group_instance_id="i"),
         versions="5+",
     ),
     scenario(

@@ -8,7 +8,7 @@ from ....protocol.errors import ErrorCode
 from ....protocol.messages.offset_commit import OffsetCommitRequest
 from ....protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from ..committed_offsets import CommittedOffset
-from ..shard_state import OffsetRules
+from ..kind import OffsetRules
 from .group import ClassicGroup, ClassicGroupState
 from .subscriptions import CONSUMER_PROTOCOL_TYPE
 

@@ -6,8 +6,8 @@ from ....protocol.errors import ErrorCode
 from ....protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ....protocol.messages.join_group import JoinGroupRequest
 from ....protocol.schema import Message
-from ..shard_state import ErrorResponse
-from .join_errors import join_error
+from ..kind import ErrorResponse
+from .rebalance_errors import join_error
 
 
 def _join(request: JoinGroupRequest, version: int, error: ErrorCode) -> Message:

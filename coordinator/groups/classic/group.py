@@ -27,6 +27,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from enum import Enum
+from sys import getsizeof
 from typing import ClassVar
 
 from ....protocol.errors import ErrorCode
@@ -35,14 +36,29 @@ from ....protocol.schema import Message
 from ...result import Reply
 from ...timers import Timer, Timers
 from ..group import Group
-from .join_errors import join_error, sync_error
 from .member import ClassicMember
+from .rebalance_errors import join_error, sync_error
 from .subscriptions import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 
 #  From here on a group writes departures together, since each writes the whole group: at most once in 2 ms per member, which
 #  is 100 KB/s at 200 bytes a member.
 MANY_MEMBERS = 50
 DEPARTURE_DELAY_MS_PER_MEMBER = 2
+#: The memory of the generated ids whose clients have not joined with them yet: some 9,000 ids of ordinary length. Kafka has
+#: no limit, since `group.max.size` counts members only. A client joins with its id at once, so that the oldest id is
+#: the least likely to be used.
+MAX_PENDING_JOIN_BYTES = 4 << 20
+#: The memory of a pending id besides its text: its timer, and their places in the queue and the group.
+PENDING_JOIN_BYTES = 400
+
+
+def _pending_bytes(member_id: str) -> int:
+    return getsizeof(member_id) + PENDING_JOIN_BYTES
+
+
+def _elected(candidates: set[str], members: Iterable[dict[str, bytes]]) -> str:
+    votes = Counter(next(name for name in protocols if name in candidates) for protocols in members)
+    return max(votes, key=votes.__getitem__)
 
 
 class ClassicGroupState(Enum):
@@ -84,6 +100,7 @@ class ClassicGroup:
         self.static_members: dict[str, str] = {}
         #: Generated member ids whose clients have not joined with them yet (KIP-394), each with its session timer.
         self.pending_joins: dict[str, Timer] = {}
+        self._pending_join_bytes = 0
         #: Members of this generation that have not sent SyncGroup yet.
         self.pending_syncs: set[str] = set()
         #: Topics of all members; None if unknown (not consumers, or malformed metadata).
@@ -100,7 +117,7 @@ class ClassicGroup:
         self._replies = replies
         self._awaiting_join_count = 0
         #: Protocol -> the number of members that support it.
-        self._speakers: dict[str, int] = {}
+        self._supporters: dict[str, int] = {}
 
     # Queries.
 
@@ -119,14 +136,19 @@ class ClassicGroup:
         if self.state is ClassicGroupState.EMPTY:
             return bool(protocol_type) and any(True for _ in protocols)
         count = len(self.members)
-        return self.protocol_type == protocol_type and any(self._speakers.get(name, 0) == count for name in protocols)
+        return self.protocol_type == protocol_type and any(self._supporters.get(name, 0) == count for name in protocols)
 
     def select_protocol(self) -> str:
         """Returns the protocol with the most votes. Each member votes for its preferred one among the common ones."""
         count = len(self.members)
-        candidates = {name for name, speakers in self._speakers.items() if speakers == count}
-        votes = Counter(member.vote(candidates) for member in self.members.values())
-        return max(votes, key=votes.__getitem__)
+        candidates = {name for name, supporters in self._supporters.items() if supporters == count}
+        return _elected(candidates, (member.protocols for member in self.members.values()))
+
+    def select_protocol_after(self, member_id: str, protocols: dict[str, bytes]) -> str:
+        """Returns the protocol that the group selects once a member, which joins last, has these protocols."""
+        members = [m.protocols for m in self.members.values() if m.member_id != member_id]
+        candidates = {name for name in protocols if all(name in others for others in members)}
+        return _elected(candidates, (*members, protocols))
 
     def validate_member(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
         """Validates a member's identity. An instance id belongs to its latest member only (KIP-345)."""
@@ -179,7 +201,7 @@ class ClassicGroup:
         if self.leader_id is None:
             self.leader_id = member.member_id
         self.members[member.member_id] = member
-        self._count_speakers(member.protocols, 1)
+        self._count_supporters(member.protocols, 1)
         self.await_join(member, token)
         self.forget_pending(member.member_id)
 
@@ -214,8 +236,8 @@ class ClassicGroup:
     def update(
         self, member: ClassicMember, protocols: dict[str, bytes], rebalance_timeout_ms: int, session_timeout_ms: int
     ) -> None:
-        self._count_speakers(member.protocols, -1)
-        self._count_speakers(protocols, 1)
+        self._count_supporters(member.protocols, -1)
+        self._count_supporters(protocols, 1)
         member.protocols, member.has_joined = protocols, True
         member.rebalance_timeout_ms = rebalance_timeout_ms
         member.session_timeout_ms = session_timeout_ms
@@ -230,7 +252,7 @@ class ClassicGroup:
         member.session.cancel()
         self.respond_to_join(member, join_error(ErrorCode.UNKNOWN_MEMBER_ID))
         self.respond_to_sync(member, sync_error(ErrorCode.UNKNOWN_MEMBER_ID))
-        self._count_speakers(member.protocols, -1)
+        self._count_supporters(member.protocols, -1)
         if member.group_instance_id is not None:
             del self.static_members[member.group_instance_id]
         if self.leader_id == member_id:
@@ -255,6 +277,12 @@ class ClassicGroup:
         return member
 
     def add_pending(self, member_id: str, deadline_ms: int) -> None:
+        """Keeps a generated id. Where too many are kept, forgets the oldest: its client gets UNKNOWN_MEMBER_ID, and asks for
+        another id.
+        """
+        self._pending_join_bytes += _pending_bytes(member_id)
+        while self._pending_join_bytes > MAX_PENDING_JOIN_BYTES and self.pending_joins:
+            self.forget_pending(next(iter(self.pending_joins)))
         timer = self.pending_joins[member_id] = Timer(("classic session", self.group_id, member_id))
         self._timers.set(timer, deadline_ms)
 
@@ -262,6 +290,7 @@ class ClassicGroup:
         timer = self.pending_joins.pop(member_id, None)
         if timer is not None:
             timer.cancel()
+            self._pending_join_bytes -= _pending_bytes(member_id)
         return timer is not None
 
     def elect_joined_leader(self) -> bool:
@@ -350,13 +379,13 @@ class ClassicGroup:
             assignment=stored.assignment,
         )
 
-    def _count_speakers(self, protocols: Iterable[str], by: int) -> None:
+    def _count_supporters(self, protocols: Iterable[str], by: int) -> None:
         for name in protocols:
-            count = self._speakers.get(name, 0) + by
+            count = self._supporters.get(name, 0) + by
             if count:
-                self._speakers[name] = count
+                self._supporters[name] = count
             else:
-                del self._speakers[name]
+                del self._supporters[name]
 
     def _read_subscriptions(self) -> None:
         name = self.protocol_name

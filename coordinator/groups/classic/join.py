@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ....protocol.behaviour_versions import JOIN_GROUP_WITH_MEMBER_ID
 from ....protocol.errors import ErrorCode
 from ....protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -10,11 +12,11 @@ from ...result import GroupRequest
 from ...timers import Timer
 from ..shard_state import ShardState
 from .group import ClassicGroup, ClassicGroupState
-from .join_errors import join_error
 from .lookup import create_group
 from .member import ClassicMember
-from .rebalance import go_on, joined, members_for_leader, prepare, rebalance
-from .writing import write_empty_group, write_group
+from .rebalance import advance, joined, members_for_leader, prepare, rebalance
+from .rebalance_errors import join_error
+from .writing import can_be_stored, write_empty_group, write_group
 
 WITH_REBALANCE_TIMEOUT = JoinGroupRequest.versions_with("rebalance_timeout_ms")
 #: The versions whose response can tell a leader to skip the assignment (KIP-814).
@@ -134,9 +136,9 @@ def _join_known(
 def _changes_nothing(group: ClassicGroup, member: ClassicMember, request: JoinGroupRequest) -> bool:
     """A JoinGroup that only asks again for a response that was lost; the leader of a Stable group means a rebalance."""
     if group.state is ClassicGroupState.COMPLETING_REBALANCE:
-        return member.speaks_the_same(_protocols(request))
+        return member.has_same_protocols(_protocols(request))
     if group.state is ClassicGroupState.STABLE:
-        return group.leader_id != member.member_id and member.speaks_the_same(_protocols(request))
+        return group.leader_id != member.member_id and member.has_same_protocols(_protocols(request))
     return False
 
 
@@ -177,13 +179,19 @@ def _replace(
     request: JoinGroupRequest,
     now_ms: int,
 ) -> None:
-    """A static member comes back: its old id is fenced, its place and its assignment are the new one's."""
+    """A static member comes back: its old id is fenced, its place and its assignment are the new one's.
+
+    If the group's record cannot hold its new metadata, the previous member stays, as in Kafka.
+    """
+    if not _can_be_replaced(state, group, member_id, message, request):
+        state.reply(message, _unchanged(group, ErrorCode.UNKNOWN_SERVER_ERROR))
+        return
     old_leader_id = group.leader_id or ""
     member = group.replace_static(request.group_instance_id or "", member_id)
     group.touch(member, now_ms)
     _update(group, member, message, request)
     if group.state is ClassicGroupState.PREPARING_REBALANCE:
-        go_on(state, group, now_ms)
+        advance(state, group, now_ms)
     elif group.state is ClassicGroupState.STABLE and group.select_protocol() == group.protocol_name:
         write_group(state, group, {m.member_id: m.assignment for m in group.members.values()})
         group.respond_to_join(member, _kept_place(group, member, message.version, old_leader_id))
@@ -192,6 +200,44 @@ def _replace(
         prepare(
             state, group, now_ms, f"{member_id} replaces the previous member of its instance id ({_reason(request)})"
         )
+
+
+def _unchanged(group: ClassicGroup, error: ErrorCode) -> JoinGroupResponse:
+    """Returns the error response to a returning member, which has the group's generation in Kafka too."""
+    return JoinGroupResponse(
+        error_code=error,
+        generation_id=group.generation_id,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol_name,
+        leader=group.leader_id or "",
+    )
+
+
+def _can_be_replaced(
+    state: ShardState, group: ClassicGroup, member_id: str, message: GroupRequest, request: JoinGroupRequest
+) -> bool:
+    """Returns whether the record that keeps the group Stable can be stored; other states write none now."""
+    if group.state is not ClassicGroupState.STABLE:
+        return True
+    known_id = group.static_members[request.group_instance_id or ""]
+    known = group.members[known_id]
+    protocols = _protocols(request)
+    after = replace(
+        known,
+        member_id=member_id,
+        protocols=protocols,
+        rebalance_timeout_ms=_rebalance_timeout_ms(message, request),
+        session_timeout_ms=request.session_timeout_ms,
+    )
+    if group.select_protocol_after(known_id, protocols) != group.protocol_name:
+        return True
+    record = group.as_record({m.member_id: m.assignment for m in group.members.values()})
+    members = [
+        after.as_record(record.protocol or "", after.assignment) if stored.member_id == known_id else stored
+        for stored in record.members
+    ]
+    leader = member_id if record.leader == known_id else record.leader
+    return can_be_stored(state, group.group_id, replace(record, leader=leader, members=members))
 
 
 def _kept_place(group: ClassicGroup, member: ClassicMember, version: int, old_leader_id: str) -> JoinGroupResponse:

@@ -11,8 +11,8 @@ from ....protocol.messages.join_group import JoinGroupRequest
 from ....protocol.messages.leave_group import LeaveGroupRequest
 from ....protocol.messages.sync_group import SyncGroupRequest
 from ...timers import Event
+from ..kind import Kind
 from ..session import Session
-from ..shard_state import Kind
 from . import heartbeat, join, leave, sync
 from .commits import RULES, validate_deletion
 from .error_responses import ERROR_RESPONSES

@@ -13,7 +13,7 @@ from ....protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRespo
 from ...result import GroupRequest
 from ..shard_state import ShardState
 from .group import ClassicGroup, ClassicGroupState
-from .rebalance import go_on, prepare
+from .rebalance import advance, prepare
 from .writing import write_departures
 
 log = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ def _after_leave(state: ShardState, group: ClassicGroup, now_ms: int) -> None:
     if group.state in (ClassicGroupState.STABLE, ClassicGroupState.COMPLETING_REBALANCE):
         prepare(state, group, now_ms, "members left")
     else:
-        go_on(state, group, now_ms)
+        advance(state, group, now_ms)
     write_departures(state, group, now_ms)
 
 

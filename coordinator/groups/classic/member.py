@@ -33,12 +33,9 @@ class ClassicMember:
     awaiting_join: object | None = field(default=None, repr=False)
     awaiting_sync: object | None = field(default=None, repr=False)
 
-    def speaks_the_same(self, protocols: dict[str, bytes]) -> bool:
+    def has_same_protocols(self, protocols: dict[str, bytes]) -> bool:
         """Returns whether these are its protocols, in the same order of preference."""
         return self.protocols == protocols and list(self.protocols) == list(protocols)
-
-    def vote(self, candidates: set[str]) -> str:
-        return next(name for name in self.protocols if name in candidates)
 
     def keeps_its_session(self) -> bool:
         """Returns whether an expired session timer keeps the member, since a request of it is pending."""

@@ -14,8 +14,8 @@ from ....protocol.errors import ErrorCode
 from ....protocol.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from ..shard_state import ShardState
 from .group import ClassicGroup, ClassicGroupState
-from .join_errors import sync_error
 from .member import ClassicMember
+from .rebalance_errors import sync_error
 from .writing import write_departures, write_group
 
 log = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ LEAST_RETRY_MS = 100
 def rebalance(state: ShardState, group: ClassicGroup, now_ms: int, reason: str) -> None:
     """Starts a rebalance, or continues the current one, after a member joined, left or changed."""
     if group.state is ClassicGroupState.PREPARING_REBALANCE:
-        go_on(state, group, now_ms)
+        advance(state, group, now_ms)
     else:
         prepare(state, group, now_ms, reason)
 
@@ -50,7 +50,7 @@ def prepare(state: ShardState, group: ClassicGroup, now_ms: int, reason: str) ->
         group.set_timer(group.join_timer, now_ms + group.rebalance_timeout_ms())
 
 
-def go_on(state: ShardState, group: ClassicGroup, now_ms: int) -> None:
+def advance(state: ShardState, group: ClassicGroup, now_ms: int) -> None:
     """The join phase ends when all have joined; the first one of a group only by its timer."""
     if (
         group.state is ClassicGroupState.PREPARING_REBALANCE
@@ -145,7 +145,7 @@ def members_for_leader(group: ClassicGroup) -> list[JoinGroupResponseMember]:
 
 
 def _after_removal(state: ShardState, group: ClassicGroup, now_ms: int) -> None:
-    """Unlike `go_on`, a removal ends the first join phase too when no member is missing, as in Kafka."""
+    """Unlike `advance`, a removal ends the first join phase too when no member is missing, as in Kafka."""
     if group.state is ClassicGroupState.PREPARING_REBALANCE and group.has_all_joined():
         complete_join(state, group, now_ms)
 

@@ -11,13 +11,12 @@ import logging
 from ....protocol.errors import ErrorCode
 from ....protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ...result import GroupRequest
-from ..group_records import encoded_size
 from ..shard_state import ShardState
 from .group import ClassicGroup, ClassicGroupState
-from .join_errors import sync_error
 from .member import ClassicMember
 from .rebalance import prepare
-from .writing import write_group
+from .rebalance_errors import sync_error
+from .writing import can_be_stored, write_group
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +66,7 @@ def _differs(asked: str | None, ours: str | None) -> bool:
 def _assign(state: ShardState, group: ClassicGroup, request: SyncGroupRequest, now_ms: int) -> None:
     given = {assignment.member_id: assignment.assignment for assignment in request.assignments}
     assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
-    if not _can_be_stored(state, group, assignments):
+    if not can_be_stored(state, group.group_id, group.as_record(assignments)):
         _cannot_be_stored(state, group, now_ms)
         return
     # Long bytes of a large request are views of it.
@@ -79,14 +78,6 @@ def _assign(state: ShardState, group: ClassicGroup, request: SyncGroupRequest, n
             group.touch(member, now_ms)
     group.transition(ClassicGroupState.STABLE, now_ms)
     state.counters.classic_rebalances += 1
-
-
-def _can_be_stored(state: ShardState, group: ClassicGroup, assignments: dict[str, bytes]) -> bool:
-    record, limit = group.as_record(assignments), state.config.max_record_bytes
-    # Adding up comes first: to encode 90 MB holds up others for 50 ms.
-    if sum(len(member.subscription) + len(member.assignment) for member in record.members) > limit:
-        return False
-    return encoded_size(record) <= limit
 
 
 def _cannot_be_stored(state: ShardState, group: ClassicGroup, now_ms: int) -> None:

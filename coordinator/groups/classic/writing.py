@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from ....protocol.internal.consumer_offsets import GroupMetadataValue
-from ..group_records import group_record
+from ..group_records import GROUP_METADATA_VERSION, group_record
 from ..shard_state import ShardState
 from .group import DEPARTURE_DELAY_MS_PER_MEMBER, MANY_MEMBERS, ClassicGroup
 
 
 def write_group(state: ShardState, group: ClassicGroup, assignments: dict[str, bytes]) -> None:
     state.write(group_record(group.group_id, group.as_record(assignments)))
+
+
+def can_be_stored(state: ShardState, group_id: str, record: GroupMetadataValue) -> bool:
+    limit = state.config.max_record_bytes
+    # Adding up comes first: to encode 90 MB holds up others for 50 ms.
+    if sum(len(member.subscription) + len(member.assignment) for member in record.members) > limit:
+        return False
+    return state.can_store(record, group_id, version=GROUP_METADATA_VERSION)
 
 
 def write_departures(state: ShardState, group: ClassicGroup, now_ms: int) -> None:

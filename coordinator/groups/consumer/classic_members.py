@@ -19,8 +19,8 @@ from ....protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from ....protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
 from ....protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from ...result import GroupRequest
-from ..classic.join_errors import join_error, sync_error
 from ..classic.rebalance import prepare
+from ..classic.rebalance_errors import join_error, sync_error
 from ..classic.subscriptions import CONSUMER_PROTOCOL_TYPE
 from .consumer_protocol import MalformedEmbedded, by_id, read_subscription, version_of, write_assignment
 from .group import ConsumerGroup
@@ -105,12 +105,16 @@ def _join(
 ) -> JoinGroupResponse:
     subscription = read_subscription(request.protocols[0].metadata)
     before = group.members.get(group.static_members.get(request.group_instance_id or "") or member_id)
+    known = EMPTY_METADATA if before is None else before.metadata
+    metadata = _updated(known, message, request, subscription)
+    is_same = metadata == known and member_id in group.members
+    if not is_same and not state.can_store(metadata, group.group_id, member_id):
+        return join_error(ErrorCode.UNKNOWN_SERVER_ERROR)
     is_replaced = before is not None and request.group_instance_id is not None and not request.member_id
     if before is not None and is_replaced:
         member = replace_member(state, group, before, member_id)
     else:
         member = before or ConsumerMember(member_id, EMPTY_METADATA)
-    metadata = _updated(member.metadata, message, request, subscription)
     if member.member_id not in group.members or metadata != member.metadata:
         write_member(state, group.group_id, member_id, metadata)
     is_changed = metadata.subscribed_topic_names != member.metadata.subscribed_topic_names

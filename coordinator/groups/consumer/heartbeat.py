@@ -14,7 +14,7 @@ from ...patterns import InvalidRegularExpression, compiled
 from ...rejection import Rejection
 from ...result import GroupRequest
 from ..classic.group import ClassicGroup
-from ..member_checks import find_member, full, no_group, unreleased
+from ..member_checks import find_member, full, no_group, too_large, unreleased
 from ..member_epochs import JOIN_EPOCH, LEAVE_STATIC_EPOCH
 from ..shard_state import ShardState
 from . import migration
@@ -24,7 +24,7 @@ from .reconciliation import reconcile_member
 from .regexes import Describable, RegexChange, check_new_regex, resolve_regexes, update_regex
 from .settings import heartbeat_interval_ms, session_timeout_ms
 from .targets import update_epoch, update_target
-from .validation import error_response, in_unknown_state, invalid_regex, validate, validate_epoch
+from .validation import heartbeat_error, in_unknown_state, invalid_regex, validate, validate_epoch
 from .writing import replace_member, write_current, write_member
 
 
@@ -53,7 +53,7 @@ def heartbeat(state: ShardState, message: GroupRequest, now_ms: int) -> None:
         response = _leave(state, request, now_ms) if is_leaving else _stay(state, message, request, now_ms)
     else:
         response = validation_error
-    state.reply(message, error_response(response) if isinstance(response, Rejection) else response)
+    state.reply(message, heartbeat_error(response) if isinstance(response, Rejection) else response)
 
 
 def _leave(
@@ -80,7 +80,7 @@ def _stay(
 ) -> ConsumerGroupHeartbeatResponse | Rejection:
     group = state.find(ConsumerGroup, request.group_id)
     if group is None:
-        found = _new_group(state, request, now_ms)
+        found = _new_group(state, message, request, now_ms)
         if isinstance(found, Rejection):
             return found
         group = found
@@ -104,10 +104,16 @@ def _stay(
         check_new_regex(group, member, metadata)
     except InvalidRegularExpression as error:
         return invalid_regex(metadata.subscribed_topic_regex or "", error)
-    return _go_on(state, _Beat(group, member, member_id, request, metadata, owned, message.describable), now_ms)
+    is_same = metadata == member.metadata and member_id in group.members
+    validation_error = None if is_same else _validate_size(state, request, metadata)
+    if validation_error is not None:
+        return validation_error
+    return _advance(state, _Beat(group, member, member_id, request, metadata, owned, message.describable), now_ms)
 
 
-def _new_group(state: ShardState, request: ConsumerGroupHeartbeatRequest, now_ms: int) -> ConsumerGroup | Rejection:
+def _new_group(
+    state: ShardState, message: GroupRequest, request: ConsumerGroupHeartbeatRequest, now_ms: int
+) -> ConsumerGroup | Rejection:
     """Returns the group for the first member of the new protocol: a new one, or an upgraded classic group."""
     if request.member_epoch != JOIN_EPOCH:
         return no_group(state.groups, request.group_id, ConsumerGroup.kind)
@@ -116,12 +122,14 @@ def _new_group(state: ShardState, request: ConsumerGroupHeartbeatRequest, now_ms
         if classic is None and request.group_id in state.groups:
             return no_group(state.groups, request.group_id, ConsumerGroup.kind)
         return ConsumerGroup(request.group_id)
-    validation_error = migration.validate_upgrade(state, classic) or _validate_before_upgrade(state, classic, request)
+    validation_error = migration.validate_upgrade(state, classic) or _validate_before_upgrade(
+        state, classic, message, request
+    )
     return migration.upgrade(state, classic, now_ms) if validation_error is None else validation_error
 
 
 def _validate_before_upgrade(
-    state: ShardState, classic: ClassicGroup, request: ConsumerGroupHeartbeatRequest
+    state: ShardState, classic: ClassicGroup, message: GroupRequest, request: ConsumerGroupHeartbeatRequest
 ) -> Rejection | None:
     """Runs the remaining checks before an upgrade, since a request that fails must not change anything."""
     is_known = request.instance_id in classic.static_members or request.member_id in classic.members
@@ -131,7 +139,17 @@ def _validate_before_upgrade(
         compiled(request.subscribed_topic_regex or "")
     except InvalidRegularExpression as error:
         return invalid_regex(request.subscribed_topic_regex or "", error)
-    return None
+    member = classic.members.get(classic.static_members.get(request.instance_id or "", request.member_id))
+    known = EMPTY_METADATA if member is None else migration.upgraded_metadata(classic, member)
+    return _validate_size(state, request, _updated(known, message, request))
+
+
+def _validate_size(
+    state: ShardState, request: ConsumerGroupHeartbeatRequest, metadata: ConsumerGroupMemberMetadataValue
+) -> Rejection | None:
+    if state.can_store(metadata, request.group_id, request.member_id):
+        return None
+    return too_large("member's metadata", state.config.max_record_bytes)
 
 
 def _joining_member(
@@ -152,7 +170,7 @@ def _joining_member(
     return known
 
 
-def _go_on(state: ShardState, beat: _Beat, now_ms: int) -> ConsumerGroupHeartbeatResponse | Rejection:
+def _advance(state: ShardState, beat: _Beat, now_ms: int) -> ConsumerGroupHeartbeatResponse | Rejection:
     group, group_id, member, request, metadata = (
         beat.group,
         beat.group.group_id,

@@ -11,7 +11,8 @@ from ....protocol.messages.leave_group import LeaveGroupRequest
 from ....protocol.messages.sync_group import SyncGroupRequest
 from ...timers import Event
 from ..assigned_group import replays
-from ..shard_state import Kind, ShardState
+from ..kind import Kind
+from ..shard_state import ShardState
 from . import classic_members, heartbeat, migration
 from .commits import RULES
 from .describe import describe_groups

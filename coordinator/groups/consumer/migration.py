@@ -25,10 +25,10 @@ from ....protocol.internal.consumer_group_records import (
 from ...rejection import Rejection
 from ...timers import Timer
 from ..classic.group import ClassicGroup, ClassicGroupState
-from ..classic.join_errors import join_error, sync_error
 from ..classic.lookup import find_or_make
 from ..classic.member import ClassicMember
 from ..classic.rebalance import prepare
+from ..classic.rebalance_errors import join_error, sync_error
 from ..classic.subscriptions import CONSUMER_PROTOCOL_TYPE
 from ..classic.writing import delete_classic_group, write_group
 from .consumer_protocol import (
@@ -49,6 +49,9 @@ if TYPE_CHECKING:
     from ..shard_state import ShardState
 
 log = logging.getLogger(__name__)
+#: The bytes of lengths and numbers in the record of a classic group: of each member, and of the group with its type.
+MEMBER_FRAME_BYTES = 24
+GROUP_FRAME_BYTES = 34
 BOTH_WAYS = "bidirectional"
 UPWARDS = (BOTH_WAYS, "upgrade")
 DOWNWARDS = (BOTH_WAYS, "downgrade")
@@ -79,6 +82,12 @@ def _why_not_up(state: ShardState, group: ClassicGroup) -> str | None:
                 )
     except MalformedEmbedded:
         return "the embedded consumer protocol is malformed"
+    if not all(
+        state.can_store(upgraded_metadata(group, member), group.group_id, member.member_id)
+        for member in group.members.values()
+    ):
+        # A classic group's record has one protocol of each member; this one has all.
+        return f"a member's metadata does not fit into a record of {state.config.max_record_bytes} bytes"
     return None
 
 
@@ -197,9 +206,10 @@ def _places(partitions: Partitions) -> Iterator[tuple[bytes, int]]:
     return ((topic_id, index) for topic_id, indexes in partitions.items() for index in indexes)
 
 
-def _upgraded(group: ClassicGroup, member: ClassicMember, holding: Holding) -> ConsumerMember:
+def upgraded_metadata(group: ClassicGroup, member: ClassicMember) -> ConsumerGroupMemberMetadataValue:
+    """Returns the metadata of a classic group's member in a consumer group. Raises MalformedEmbedded."""
     subscription = read_subscription(_metadata(group, member))
-    metadata = ConsumerGroupMemberMetadataValue(
+    return ConsumerGroupMemberMetadataValue(
         instance_id=member.group_instance_id,
         rack_id=subscription.rack_id or None,
         client_id=member.client_id,
@@ -210,6 +220,10 @@ def _upgraded(group: ClassicGroup, member: ClassicMember, holding: Holding) -> C
         server_assignor=None,
         classic_member_metadata=classic_metadata(member.session_timeout_ms, member.protocols.items()),
     )
+
+
+def _upgraded(group: ClassicGroup, member: ClassicMember, holding: Holding) -> ConsumerMember:
+    metadata = upgraded_metadata(group, member)
     epoch = group.generation_id
     member_state = ConsumerMemberState.UNREVOKED_PARTITIONS if holding.revoking else ConsumerMemberState.STABLE
     assigned, revoking = (_since(partitions, epoch) for partitions in holding)
@@ -234,6 +248,7 @@ def may_downgrade(state: ShardState, group: ConsumerGroup, without: Collection[s
         and state.config.consumer_migration_policy in DOWNWARDS
         and len(left) <= state.config.max_group_size
         and _fit_together(left)
+        and _fit_into_record(state, group, left)
     )
 
 
@@ -246,6 +261,21 @@ def _fit_together(members: list[ConsumerMember]) -> bool:
         common = names if common is None else common & names
     instances = [member.instance_id for member in members if member.instance_id is not None]
     return bool(common) and len(set(instances)) == len(instances)
+
+
+def _fit_into_record(state: ShardState, group: ConsumerGroup, members: list[ConsumerMember]) -> bool:
+    """Returns whether the one record of a classic group can hold these members, whichever protocol they elect."""
+    size, leader, protocol = GROUP_FRAME_BYTES + len(group.group_id.encode()), 0, 0
+    for member in members:
+        classic = member.metadata.classic_member_metadata
+        assert classic is not None, "only classic members are left"
+        longest = max(classic.supported_protocols, key=lambda protocol: len(protocol.metadata)).metadata
+        texts = (member.member_id, member.instance_id, member.metadata.client_id, member.metadata.client_host)
+        assignment = write_assignment(state.image, group.targets.get(member.member_id, {}), version_of(longest))
+        size += MEMBER_FRAME_BYTES + len(longest) + len(assignment) + sum(len((text or "").encode()) for text in texts)
+        leader = max(leader, len(member.member_id.encode()))
+        protocol = max(protocol, *(len(one.name.encode()) for one in classic.supported_protocols))
+    return size + leader + protocol <= state.config.max_record_bytes
 
 
 def downgrade(state: ShardState, group: ConsumerGroup, without: Collection[str], now_ms: int) -> ClassicGroup:

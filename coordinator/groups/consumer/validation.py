@@ -16,7 +16,7 @@ from .member import ConsumerMember, Partitions
 Heartbeat = ConsumerGroupHeartbeatRequest
 
 
-def error_response(validation_error: Rejection) -> ConsumerGroupHeartbeatResponse:
+def heartbeat_error(validation_error: Rejection) -> ConsumerGroupHeartbeatResponse:
     return ConsumerGroupHeartbeatResponse(error_code=validation_error.error, error_message=validation_error.message)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ....protocol.errors import ErrorCode
-from ..shard_state import OffsetRules
+from ..kind import OffsetRules
+from ..shard_state import ShardState
 
 
 def _no_offsets(*_: object) -> ErrorCode:
@@ -14,7 +15,7 @@ def _never_expired(*_: object) -> bool:
     return False
 
 
-RULES = OffsetRules(
+RULES: OffsetRules[ShardState] = OffsetRules(
     validate_commit=_no_offsets,
     validate_transactional_commit=_no_offsets,
     validate_delete=_no_offsets,

@@ -8,7 +8,7 @@ from ....protocol.messages.alter_share_group_offsets import AlterShareGroupOffse
 from ....protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsRequest
 from ....protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from ....protocol.schema import Message
-from ..shard_state import ErrorResponse
+from ..kind import ErrorResponse
 from .persister_requests import (
     DeletionOfGroups,
     DeletionsOfStates,

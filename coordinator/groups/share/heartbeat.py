@@ -11,7 +11,7 @@ from ....protocol.messages.assignments import TopicPartitions
 from ....protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from ...rejection import Rejection
 from ...result import GroupRequest
-from ..member_checks import full, no_group, unknown_member
+from ..member_checks import full, no_group, too_large, unknown_member
 from ..member_epochs import JOIN_EPOCH, LEAVE_EPOCH
 from .group import ShareGroup
 from .initialization import begin
@@ -19,7 +19,7 @@ from .member import EMPTY_METADATA, ShareMember
 from .persister_requests import Followed
 from .settings import heartbeat_interval_ms, session_timeout_ms
 from .targets import remove_member, update_epoch, update_target
-from .validation import error_response, validate, validate_epoch
+from .validation import heartbeat_error, validate, validate_epoch
 from .writing import write_current, write_member
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def heartbeat(state: ShardState, message: GroupRequest, now_ms: int) -> None:
         response = _leave(state, request) if leaves else _beat(state, message, request, now_ms)
     else:
         response = validation_error
-    state.reply(message, Followed(error_response(response), None) if isinstance(response, Rejection) else response)
+    state.reply(message, Followed(heartbeat_error(response), None) if isinstance(response, Rejection) else response)
 
 
 def _leave(state: ShardState, request: ShareGroupHeartbeatRequest) -> Response | Rejection:
@@ -69,17 +69,17 @@ def _beat(
             return unknown_member(group_id, member_id)
         member = ShareMember(member_id, EMPTY_METADATA)
     validation_error = validate_epoch(member, request.member_epoch)
-    return _go_on(state, group, member, message, request, now_ms) if validation_error is None else validation_error
+    return _advance(state, group, member, message, request, now_ms) if validation_error is None else validation_error
 
 
-def _go_on(
+def _advance(
     state: ShardState,
     group: ShareGroup,
     member: ShareMember,
     message: GroupRequest,
     request: ShareGroupHeartbeatRequest,
     now_ms: int,
-) -> Response:
+) -> Response | Rejection:
     group_id, member_id = group.group_id, member.member_id
     names = request.subscribed_topic_names
     metadata = ShareGroupMemberMetadataValue(
@@ -89,6 +89,8 @@ def _go_on(
         subscribed_topic_names=sorted(set(names)) if names is not None else member.metadata.subscribed_topic_names,
     )
     if metadata != member.metadata:
+        if not state.can_store(metadata, group_id, member_id):
+            return too_large("member's metadata", state.config.max_record_bytes)
         write_member(state, group_id, member_id, metadata)
         group = state.find(ShareGroup, group_id) or group
     is_new_epoch = metadata.subscribed_topic_names != member.metadata.subscribed_topic_names

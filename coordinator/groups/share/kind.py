@@ -10,7 +10,7 @@ from ....protocol.messages.delete_share_group_offsets import DeleteShareGroupOff
 from ....protocol.messages.share_group_describe import ShareGroupDescribeRequest
 from ....protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from ..assigned_group import replays
-from ..shard_state import Kind
+from ..kind import Kind
 from ..target_epochs import sessions
 from . import heartbeat, offset_requests
 from .commits import RULES

@@ -16,7 +16,7 @@ Heartbeat = ShareGroupHeartbeatRequest
 MAX_MEMBER_ID_LENGTH = 36
 
 
-def error_response(validation_error: Rejection) -> ShareGroupHeartbeatResponse:
+def heartbeat_error(validation_error: Rejection) -> ShareGroupHeartbeatResponse:
     return ShareGroupHeartbeatResponse(error_code=validation_error.error, error_message=validation_error.message)
 
 

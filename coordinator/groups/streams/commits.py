@@ -5,8 +5,8 @@ from __future__ import annotations
 from ....protocol.errors import ErrorCode
 from ....protocol.messages.offset_commit import OffsetCommitRequest
 from ....protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from ..kind import OffsetRules
 from ..member_commits import is_expired, validate_commit, validate_delete, validate_fetch
-from ..shard_state import OffsetRules
 from .group import StreamsGroup
 from .tasks import TaskId
 from .topology import subtopology_of

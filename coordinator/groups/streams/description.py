@@ -31,7 +31,6 @@ from ....protocol.messages.streams_group_topology_description_update import (
     UpdatedTopologyDescription,
     UpdatedTopologyDescriptionNode,
 )
-from ...record_framing import encoded_size
 from ...rejection import Rejection
 from ...result import GroupRequest
 from ..member_checks import first_error, invalid, no_group, unknown_member
@@ -125,7 +124,7 @@ def _keep(state: ShardState, request: Request) -> Rejection | None:
     data = encode(StreamsGroupDescribeResponse(groups=[reported]), REPORTED_VERSION)
     topology = replace(group.topology, unknown_tags={**(group.topology.unknown_tags or {}), DESCRIPTION_TAG: data})
     limit = state.config.max_record_bytes
-    if encoded_size(topology, TOPOLOGY_VERSION) > limit:
+    if not state.can_store(topology, request.group_id, version=TOPOLOGY_VERSION):
         failed = replace(group.metadata, failed_description_topology_epoch=topology.epoch)
         write_group_metadata(state, group.group_id, failed)
         state.counters.descriptions_rejected += 1

@@ -21,7 +21,7 @@ from ...rejection import Rejection
 from ...result import GroupRequest
 from ..classic.group import ClassicGroup
 from ..consumer.topics import metadata_hash
-from ..member_checks import find_member, full, no_group, unreleased
+from ..member_checks import find_member, full, no_group, too_large, unreleased
 from ..member_epochs import JOIN_EPOCH, LEAVE_STATIC_EPOCH
 from .configured import ConfiguredTopology, configure
 from .group import NO_TOPOLOGY_EPOCH, StreamsGroup
@@ -34,7 +34,7 @@ from .targets import remove_from_group, update_target
 from .tasks import NO_TASKS, NOTHING_HELD, TaskId, Tasks
 from .topology import as_record, is_same, required_topics
 from .validation import (
-    error_response,
+    heartbeat_error,
     invalid_topology,
     other_topology,
     owned_tasks,
@@ -78,9 +78,9 @@ def heartbeat(state: ShardState, message: GroupRequest, now_ms: int) -> None:
     else:
         understood = _understood(state, message, request)
         response = (
-            understood if isinstance(understood, Rejection) else _go_on(state, message, request, understood, now_ms)
+            understood if isinstance(understood, Rejection) else _advance(state, message, request, understood, now_ms)
         )
-    state.reply(message, error_response(response) if isinstance(response, Rejection) else response)
+    state.reply(message, heartbeat_error(response) if isinstance(response, Rejection) else response)
 
 
 def _leave(state: ShardState, request: Request) -> StreamsGroupHeartbeatResponse | Rejection:
@@ -129,7 +129,27 @@ def _understood(state: ShardState, message: GroupRequest, request: Request) -> U
     if validation_error is not None:
         return validation_error
     metadata = _updated(found.metadata, message, request)
+    validation_error = _validate_sizes(state, group, found, metadata, topology)
+    if validation_error is not None:
+        return validation_error
     return Understood(group, found, replaced, metadata, topology, configured, digest, owned)
+
+
+def _validate_sizes(
+    state: ShardState,
+    group: StreamsGroup,
+    member: StreamsMember,
+    metadata: StreamsGroupMemberMetadataValue,
+    topology: StreamsGroupTopologyValue,
+) -> Rejection | None:
+    """Checks that the records that clients decide can be stored."""
+    limit = state.config.max_record_bytes
+    is_same = metadata == member.metadata and member.member_id in group.members
+    if not is_same and not state.can_store(metadata, group.group_id, member.member_id):
+        return too_large("member's metadata", limit)
+    if group.topology is None and not state.can_store(topology, group.group_id):
+        return too_large("topology", limit)
+    return None
 
 
 def _group(state: ShardState, request: Request) -> StreamsGroup | Rejection:
@@ -225,7 +245,7 @@ def _updated(
     )
 
 
-def _go_on(state: ShardState, message: GroupRequest, request: Request, said: Understood, now_ms: int) -> Message:
+def _advance(state: ShardState, message: GroupRequest, request: Request, said: Understood, now_ms: int) -> Message:
     group, group_id, member_id = said.group, request.group_id, request.member_id
     is_new_group = state.find(StreamsGroup, group_id) is None
     was_empty = not group.members

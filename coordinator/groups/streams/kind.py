@@ -9,7 +9,8 @@ from ....protocol.messages.streams_group_describe import StreamsGroupDescribeReq
 from ....protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from ....protocol.messages.streams_group_topology_description_update import StreamsGroupTopologyDescriptionUpdateRequest
 from ..assigned_group import replays
-from ..shard_state import Kind, ShardState
+from ..kind import Kind
+from ..shard_state import ShardState
 from ..target_epochs import sessions
 from . import description, heartbeat
 from .commits import RULES

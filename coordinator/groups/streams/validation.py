@@ -17,7 +17,7 @@ from .tasks import Tasks, tasks_in
 Heartbeat = StreamsGroupHeartbeatRequest
 
 
-def error_response(validation_error: Rejection) -> StreamsGroupHeartbeatResponse:
+def heartbeat_error(validation_error: Rejection) -> StreamsGroupHeartbeatResponse:
     return StreamsGroupHeartbeatResponse(
         error_code=validation_error.error, error_message=validation_error.message, status=[]
     )

@@ -55,7 +55,7 @@ class GatedDispatcher(Protocol):
     def failed_later(self, call: Any, route: Any, failure: Exception) -> None:
         """Ends a call of which a later slice failed."""
 
-    def explained(self, frame: Buffer, error: Exception) -> Any:
+    def violation_of(self, frame: Buffer, error: Exception) -> Any:
         """Returns the violation in a frame that could not be decoded."""
 
     def validation_error(self, connection: Any, frame: Buffer, error_code: ErrorCode) -> Reply | None:
@@ -158,8 +158,8 @@ class SaslGate:
     def failed_later(self, call: Any, route: Any, failure: Exception) -> None:
         self._dispatcher.failed_later(call, route, failure)
 
-    def explained(self, frame: Buffer, error: Exception) -> Any:
-        return self._dispatcher.explained(frame, error)
+    def violation_of(self, frame: Buffer, error: Exception) -> Any:
+        return self._dispatcher.violation_of(frame, error)
 
     def call(self, connection: GatedConnection, frame: Buffer) -> None:
         """Handles one frame. Raises ProtocolViolation."""

@@ -73,7 +73,7 @@ class Rate:
     def measure(self, now_ms: int) -> tuple[float, int]:
         """Returns the rate per second, and the ms that it is an average over."""
         if now_ms >= self._valid_until_ms:
-            self._look(now_ms)
+            self._inspect(now_ms)
         total = self._others + self._kept[self._current][2] if self._kept else 0.0
         elapsed_ms = self._averaged_ms(now_ms - self._began_ms)
         return total * 1000 / elapsed_ms, elapsed_ms
@@ -85,7 +85,7 @@ class Rate:
             elapsed_ms += missing * self._window_ms
         return max(elapsed_ms, 1)
 
-    def _look(self, now_ms: int) -> None:
+    def _inspect(self, now_ms: int) -> None:
         """Empties the windows that do not count any more, and adds up the others."""
         over_ms = self._windows * self._window_ms
         began_ms, last_ms, others = now_ms, now_ms, 0.0

@@ -11,7 +11,7 @@ import pytest
 from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic
-from odradek.server.partitions import page_cache, parked_fetch
+from odradek.server.partitions import parked_fetch, sendable_records
 from odradek.storage.files.page_cache import pread_nowait
 
 from tests.server.harness.data_path import DataPath, batch_of, delete_records, fetch_request, values_of, wait_until
@@ -263,7 +263,7 @@ def test_cold_bytes_are_read_by_a_thread_and_then_answered(path: DataPath, monke
             raise BlockingIOError(errno.EAGAIN, "not in the page cache")
         return pread_nowait(fd, size, position)
 
-    monkeypatch.setattr(page_cache, "pread_nowait", cold_at_first)
+    monkeypatch.setattr(sendable_records, "pread_nowait", cold_at_first)
     monkeypatch.setattr(parked_fetch, "pread_nowait", cold_at_first)
     assert len(values_of(path.fetch(topic, 3))) == 17
     assert calls > 3
@@ -275,7 +275,7 @@ def test_bytes_that_stay_cold_are_waited_for_in_the_end(path: DataPath, monkeypa
     def always_cold(fd: int, size: int, position: int) -> bytes:
         raise BlockingIOError(errno.EAGAIN, "not in the page cache")
 
-    monkeypatch.setattr(page_cache, "pread_nowait", always_cold)
+    monkeypatch.setattr(sendable_records, "pread_nowait", always_cold)
     monkeypatch.setattr(parked_fetch, "pread_nowait", always_cold)
     assert len(values_of(path.fetch(topic, 3))) == 17
 

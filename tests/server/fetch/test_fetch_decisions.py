@@ -364,7 +364,7 @@ def test_second_fetch_of_an_offset_by_a_follower_is_a_doubt(tmp_path: Path) -> N
         hosted.append(produced(), NOW_MS)
         for replica, offset in ((FOLLOWER, 0), (THIRD, 0), (FOLLOWER, 1), (FOLLOWER, 2), (THIRD, 0)):
             harness.fetch(ask(offset=offset), replica=replica, max_wait_ms=0)
-        assert harness.scrubber.calls == [("doubt", 0, 0)] and hosted.given == {FOLLOWER: 1, THIRD: 0}
+        assert harness.scrubber.calls == [("doubt", 0, 0)] and hosted.last_read_offsets == {FOLLOWER: 1, THIRD: 0}
 
     simulated(story)
 

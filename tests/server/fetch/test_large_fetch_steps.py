@@ -122,7 +122,7 @@ def test_change_between_two_steps_is_not_missed(
 ) -> None:
     """The log end of the partition stays as it was."""
     looked = list[int]()
-    original = large_fetch.LargeFetch._look_at
+    original = large_fetch.LargeFetch._read_partition
 
     async def story() -> None:
         harness = Harness(tmp_path, COUNT, followers=(FOLLOWER,))
@@ -134,7 +134,7 @@ def test_change_between_two_steps_is_not_missed(
             looked.append(hosted.index)
             return original(self, hosted, *others)
 
-        monkeypatch.setattr(large_fetch.LargeFetch, "_look_at", look_at)
+        monkeypatch.setattr(large_fetch.LargeFetch, "_read_partition", look_at)
         harness.fetch(*asked(), max_wait_ms=60_000, is_large=True)
         await turns()
         assert looked == list(range(COUNT)) * 2

@@ -12,8 +12,9 @@ from odradek.server.access.audit import AuditLog
 from odradek.server.access.authorization.sessions import AuthorizationSession
 from odradek.server.access.quotas.client_quotas import ClientQuotas
 from odradek.server.access.quotas.sensors import Meters
-from odradek.server.network.call import BoundHandle, Call, CallRoute, ProtocolViolation
+from odradek.server.network.call import BoundHandle, Call, CallRoute
 from odradek.server.network.listener_kind import BROKER, ListenerKind
+from odradek.server.network.protocol_violation import ProtocolViolation
 from odradek.server.network.receive_budget import ReceiveBudget
 from odradek.server.network.shared_parts import SharedParts
 from odradek.server.runtime.node import Node
@@ -75,7 +76,7 @@ class NotedDispatcher:
     def failed_later(self, call: Call, route: CallRoute, failure: Exception) -> None:
         self.failures.append(failure)
 
-    def explained(self, frame: Buffer, error: Exception) -> ProtocolViolation:
+    def violation_of(self, frame: Buffer, error: Exception) -> ProtocolViolation:
         raise AssertionError("no frame comes")
 
 

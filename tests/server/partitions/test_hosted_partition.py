@@ -405,12 +405,12 @@ def test_new_leader_begins_its_epoch_at_its_end_and_wakes_waiting_requests(tmp_p
     hosted.watchers[watching] = hosted.end_watchers[at_end] = None
     assert hosted.lead(epoch=5, partition_epoch=5, now_ms=NOW_MS + 9)
     assert hosted.log.epochs.entries()[-1] == (5, 3)
-    assert (hosted.taken_over_ms, hosted.log.producers.taken_over_at) == (NOW_MS + 9, 3)
+    assert (hosted.takeover_ms, hosted.log.producers.takeover_offset) == (NOW_MS + 9, 3)
     assert (watching.changes, at_end.changes, hosted.high_watermark, watching.sizes) == (1, 1, 3, [1])
     assert not hosted.lead(epoch=5, partition_epoch=6)
-    assert (watching.changes, hosted.taken_over_ms) == (1, NOW_MS + 9)
+    assert (watching.changes, hosted.takeover_ms) == (1, NOW_MS + 9)
     assert hosted.follow_leader(SECOND, epoch=6)
-    assert hosted.log.producers.taken_over_at is None and hosted.log.epochs.entries()[-1] == (5, 3)
+    assert hosted.log.producers.takeover_offset is None and hosted.log.epochs.entries()[-1] == (5, 3)
 
 
 def test_offline_leader_begins_no_epoch(tmp_path: Path) -> None:

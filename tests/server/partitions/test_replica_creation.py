@@ -10,10 +10,10 @@ import pytest
 from odradek.metadata.image import EMPTY_IMAGE, MetadataImage
 from odradek.replication.isr import UNKNOWN_BROKER_EPOCH
 from odradek.server.partitions import replicas_on_disk
+from odradek.server.partitions.directory_choice import DirectoryChoice
 from odradek.server.partitions.hosted_partition import HostedPartition
 from odradek.server.partitions.online_directories import open_directories
 from odradek.server.partitions.pending_partitions import PendingPartitions
-from odradek.server.partitions.placement import ReplicaPlacement
 from odradek.server.partitions.replica_creation import ReplicaCreation
 from odradek.server.partitions.replica_opening import IsrRules, ReplicaOpening
 from odradek.server.partitions.replicas_on_disk import (
@@ -349,7 +349,7 @@ class Creating:
             node.lines,
             self.partitions,
             opening,
-            ReplicaPlacement(OWN, node.config, self.partitions),
+            DirectoryChoice(OWN, node.config, self.partitions),
             self.reports,
         )
 

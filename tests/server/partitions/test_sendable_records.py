@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from odradek.server.partitions import page_cache
-from odradek.server.partitions.page_cache import (
+from odradek.server.partitions import sendable_records
+from odradek.server.partitions.sendable_records import (
     COPIED_BYTES,
     MOST_CROWDED_BYTES,
     WARMED_BYTES,
@@ -48,7 +48,7 @@ class PageCache:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, position: int | None) -> None:
         self.looked: list[tuple[int, int]] = []
         self.position = position
-        for module in (page_cache, slices):
+        for module in (sendable_records, slices):
             monkeypatch.setattr(module, "pread_nowait", self._pread)
 
     def _pread(self, fd: int, size: int, position: int) -> Any:
@@ -130,7 +130,7 @@ def test_thread_reads_the_whole_range_in_parts(
 ) -> None:
     records = slice_of(path, size)
     found: list[tuple[int, int]] = []
-    monkeypatch.setattr(page_cache.os, "pread", lambda fd, size, position: found.append((position, size)))
+    monkeypatch.setattr(sendable_records.os, "pread", lambda fd, size, position: found.append((position, size)))
     warm(records)
     monkeypatch.undo()
     assert found == reads

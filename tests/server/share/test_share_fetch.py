@@ -9,7 +9,7 @@ from typing import Any
 import odradek
 import pytest
 from confluent_kafka import Producer
-from odradek.server.partitions.page_cache import NotInPageCache
+from odradek.server.partitions.sendable_records import NotInPageCache
 from odradek.server.share.share_fetch import ShareFetch
 from odradek.server.share.share_reader import ShareReader
 

@@ -15,9 +15,9 @@ from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.controller import stopped_brokers
 from odradek.server.controller.stopped_brokers import HEARD_TURNS, HELD_MS, LISTED_MS, StoppedBrokers
 from odradek.server.partitions.cordoning import CORDONED_KEY, cordoned_ids
+from odradek.server.partitions.directory_choice import DirectoryChoice
 from odradek.server.partitions.partitions import Partitions
 from odradek.server.partitions.pending_partitions import MOST_IN_A_TURN, RETRY_S, PendingPartitions
-from odradek.server.partitions.placement import ReplicaPlacement
 from odradek.server.partitions.roles import RoleAssignment
 from odradek.server.runtime.lazy import Lazy
 from odradek.server.runtime.log_lines import RepeatedLines
@@ -118,7 +118,7 @@ def test_new_replica_goes_where_the_metadata_says_or_where_the_fewest_are(direct
         hosted_in(partitions, directory, index)
     paths = ",".join(directory.path for directory in directories)
     config = BrokerConfig({"log.dirs": paths})
-    choice = ReplicaPlacement(OWN, config, partitions)
+    choice = DirectoryChoice(OWN, config, partitions)
 
     def cordon(*cordoned: LogDirectory) -> None:
         config.take_dynamic({}, {CORDONED_KEY: ",".join(directory.path for directory in cordoned)})

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .partitions import Partitions
 
 
-class ReplicaPlacement:
+class DirectoryChoice:
     """Counts the replicas in each directory once for all that come with one image; `begin` starts anew."""
 
     def __init__(self, node_id: int, config: BrokerConfig, partitions: Partitions) -> None:

@@ -1,4 +1,4 @@
-"""Error responses, with the same fields as Kafka's."""
+"""Responses to JoinGroup and SyncGroup that have only an error, with the same fields as Kafka's."""
 
 from __future__ import annotations
 
