@@ -112,7 +112,7 @@ class QuorumMembership:
             alone.retire()
             raft = self._join(alone.epoch_start_offset)
             raft.replicated.synced_offset = alone.offset
-            raft.is_synced(alone.offset)
+            raft.on_synced(alone.offset)
             if self.log.end_offset > alone.offset:
                 raft.appended()
             return raft
