@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from ...storage.files.failures import LogDirectoryFailure
 from .lone_voter import LoneVoter
-from .metadata_batches import QuorumVoters
 from .metadata_log import QuorumLog
 from .metadata_snapshots import SnapshotId
+from .quorum_voters import QuorumVoters
 
 if TYPE_CHECKING:
     from ...client.peers import Peers

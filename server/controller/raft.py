@@ -36,9 +36,9 @@ from ...storage.files.failures import LogDirectoryFailure
 from ...storage.files.quorum_state import QuorumState, write_quorum_state
 from ..config.endpoint import Endpoint
 from ..runtime.halting import cause_of
-from .metadata_batches import FLUSH_RETRY_S, FLUSH_TASK, QuorumVoters
-from .metadata_log import flush_on
+from .metadata_log import FLUSH_RETRY_S, FLUSH_TASK, flush_on
 from .quorum_requests import QuorumSender
+from .quorum_voters import QuorumVoters
 from .replicated_log import NEVER_MS, ReplicatedQuorumLog
 
 if TYPE_CHECKING:

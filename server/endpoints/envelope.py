@@ -21,8 +21,8 @@ from ...protocol.headers import RequestHeader, ResponseHeader
 from ...protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from ...protocol.schema import Message, Request
 from ..access.authorization.usual_requirements import OF_NODES
-from ..controller.channel import is_not_controller
 from ..controller.envelopes import decoded_principal
+from ..controller.forwarding import is_not_controller
 from ..network.addresses import decoded_client_host
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call

@@ -7,7 +7,12 @@ from itertools import product
 import pytest
 from odradek.metadata.mirror_keys import MIRROR_TOPIC_ID
 from odradek.protocol.errors import ErrorCode
-from odradek.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from odradek.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 from odradek.protocol.uuids import METADATA_TOPIC_ID, ZERO_UUID, uuid_to_text
 
 from tests.replication.controller_transcript import Transcript
@@ -37,6 +42,7 @@ def test_created_topics_have_ids_of_their_own(first: str, ids: tuple[bytes, byte
     request = CreateTopicsRequest([topic(name, id_) for name, id_ in zip((first, "b"), ids, strict=True)], 30_000)
     result = found.controller.handle(request, 7)
     found._replay(result.records)
+    assert isinstance(result.response, CreateTopicsResponse)
     created = {one.name: one.topic_id for one in result.response.topics if one.error_code == ErrorCode.NONE}
     image = found.controller.image
     assert created == {name: one.id for name, one in image.topics.by_name.items() if name != "existing"}
@@ -56,6 +62,8 @@ def test_created_topics_have_ids_of_their_own(first: str, ids: tuple[bytes, byte
 )
 def test_error_names_the_id_and_the_reason(asked: bytes, code: ErrorCode, words: str) -> None:
     request = CreateTopicsRequest([topic("a", NEW), topic("b", asked)], 30_000)
-    made, refused = cluster().controller.handle(request, 7).response.topics
+    response = cluster().controller.handle(request, 7).response
+    assert isinstance(response, CreateTopicsResponse)
+    made, refused = response.topics
     assert (made.error_code, refused.error_code) == (ErrorCode.NONE, code)
-    assert words in refused.error_message
+    assert refused.error_message is not None and words in refused.error_message
