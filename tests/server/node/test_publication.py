@@ -159,36 +159,36 @@ class Replaying(Subsystem):
             self.configs[resource] = left
 
 
-def random_changes(chance: Random, image: MetadataImage) -> Iterator[Message]:
+def random_changes(rng: Random, image: MetadataImage) -> Iterator[Message]:
     """Yields changes of some topics: each comes, gets a partition, is moved or goes; with a change of its configuration."""
-    for number in chance.sample(range(6), chance.randrange(4)):
+    for number in rng.sample(range(6), rng.randrange(4)):
         topic = image.topic(f"t{number}")
-        id_ = topic.id if topic is not None else chance.randbytes(16)
+        id_ = topic.id if topic is not None else rng.randbytes(16)
         if topic is None:
             yield records.TopicRecord(f"t{number}", id_)
             yield records.PartitionRecord(0, id_, [1], [1])
-        elif chance.random() < 0.3:
+        elif rng.random() < 0.3:
             yield records.RemoveTopicRecord(id_)
             continue
-        elif chance.random() < 0.5:
+        elif rng.random() < 0.5:
             yield records.PartitionRecord(len(topic.partitions), id_, [2], [2])
         else:
-            yield records.PartitionChangeRecord(0, id_, replicas=[chance.randrange(9)])
-        if chance.random() < 0.5:
-            value = chance.choice(["1", "2", None])
+            yield records.PartitionChangeRecord(0, id_, replicas=[rng.randrange(9)])
+        if rng.random() < 0.5:
+            value = rng.choice(["1", "2", None])
             if value is not None or image.config(2, f"t{number}"):
                 yield records.ConfigRecord(2, f"t{number}", "retention.ms", value)
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_subsystem_that_failed_misses_no_change(seed: int) -> None:
-    chance, follower = Random(seed), Replaying()
+    rng, follower = Random(seed), Replaying()
     publishing = Publishing(follower)
     publishing.publish()
     followed = 0
     for _ in range(30):
-        follower.fails_after = chance.choice([None, 0, 1, 2])
-        publishing.publish(*random_changes(chance, publishing.metadata.image))
+        follower.fails_after = rng.choice([None, 0, 1, 2])
+        publishing.publish(*random_changes(rng, publishing.metadata.image))
         if follower.name not in publishing.publisher._behind:
             image = publishing.metadata.image
             expected = {
