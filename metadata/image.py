@@ -3,8 +3,6 @@
 Every broker builds the same image by replaying the same records (`delta.py`), so two images of one offset are
 equal. The maps are persistent (`immutables.Map`): the next image shares everything unchanged. They are unordered;
 code that returns a map to a client sorts it.
-
-Keys of partitions, as Kafka names them.
 """
 
 from __future__ import annotations

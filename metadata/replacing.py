@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from immutables import Map
 
 from ..protocol.internal import cluster_metadata as records
+from .image import TOPIC_RESOURCE
 from .snapshot import broker_record, controller_record, partition_record, security_records
 
 if TYPE_CHECKING:
     from ..protocol.schema import Message
     from .delta import MetadataDelta
-    from .image import ClusterImage, MetadataImage
+    from .image import ClusterImage, ConfigResource, MetadataImage
 
 K = TypeVar("K", bound=Any)
 V = TypeVar("V")
 _NOTHING: Map[str, float] = Map()
+_NO_CONFIG: Map[str, str] = Map()
 _APPLIED_TOGETHER = 1024
 
 
@@ -91,12 +93,21 @@ def _topics(before: MetadataImage, after: MetadataImage) -> Iterator[Message | N
 
 def _configs(before: MetadataImage, after: MetadataImage) -> Iterator[Message]:
     for resource in sorted({*before.configs, *after.configs}):
-        old, new = before.config(*resource), after.config(*resource)
+        old, new = _left(before, after, resource), after.config(*resource)
         for key in sorted({*old, *new}):
             if old.get(key) != new.get(key):
                 yield records.ConfigRecord(
                     resource_type=resource[0], resource_name=resource[1], name=key, value=new.get(key)
                 )
+
+
+def _left(before: MetadataImage, after: MetadataImage, resource: ConfigResource) -> Map[str, str]:
+    """Returns the configs before the change; none of a deleted topic, since its record removes them. A topic that was
+    created again under the name has them all from records.
+    """
+    topic = before.topic(resource[1]) if resource[0] == TOPIC_RESOURCE else None
+    is_deleted = topic is not None and topic.id not in after.topics.by_id
+    return _NO_CONFIG if is_deleted else before.config(*resource)
 
 
 def _quotas(before: MetadataImage, after: MetadataImage) -> Iterator[Message]:

@@ -9,6 +9,8 @@ UUID_BYTES = 16
 ZERO_UUID = bytes(UUID_BYTES)
 #: The topic of the KRaft log, `__cluster_metadata` (KIP-595).
 METADATA_TOPIC_ID = bytes(15) + b"\x01"
+#: `Uuid.RESERVED` of Apache Kafka: no topic has one of these.
+RESERVED_UUIDS = frozenset({ZERO_UUID, METADATA_TOPIC_ID})
 
 
 def uuid_to_text(uuid: bytes) -> str:

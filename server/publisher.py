@@ -5,14 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..metadata.delta import PARTS, MetadataDelta
 from ..metadata.image import EMPTY_IMAGE, MetadataImage
+from ..metadata.missed_changes import missed_changes
 from ..metadata.unsupported import unsupported
 from .change_log import log_changes
 from .runtime.halting import UnsupportedMetadata, cause_of
 from .runtime.metadata_cache import MetadataCache
+from .runtime.sliced_work import Steps
 from .runtime.subsystem import Subsystem
 
 if TYPE_CHECKING:
@@ -20,6 +22,13 @@ if TYPE_CHECKING:
 
 publisher_log = logging.getLogger("odradek.publisher")
 _CONFIGURATION = "the broker's configuration"
+
+
+class _Behind(NamedTuple):
+    """A part that is behind: the last image that it followed, and the last delta that it failed on."""
+
+    followed: MetadataImage
+    tried: MetadataDelta
 
 
 class Publisher:
@@ -39,7 +48,7 @@ class Publisher:
         self._metadata = metadata
         self._subsystems = subsystems
         #: The parts that could not follow the last image.
-        self._failed: set[str] = set()
+        self._behind: dict[str, _Behind] = {}
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Publishes an image without a pause; see `steps`."""
@@ -61,35 +70,49 @@ class Publisher:
     def _followed(self, published: MetadataImage, delta: MetadataDelta, image: MetadataImage) -> Iterator[None]:
         is_first = published is EMPTY_IMAGE
         changed = PARTS if is_first else delta.parts()
-        if not changed.isdisjoint(("features", "configs")) or _CONFIGURATION in self._failed:
-            self._follow_configuration(delta, image)
+        if not changed.isdisjoint(("features", "configs")) or _CONFIGURATION in self._behind:
+            yield from self._follow_configuration(delta, image)
         for subsystem in self._subsystems:
-            if not changed.isdisjoint(subsystem.interest) or subsystem.name in self._failed:
-                with self._contained(subsystem.name, is_first=is_first):
-                    yield from subsystem.publish(delta, image)
+            if not changed.isdisjoint(subsystem.interest) or subsystem.name in self._behind:
+                with self._contained(subsystem.name, delta, is_first=is_first):
+                    missed = yield from self._missed(subsystem.name, delta, image)
+                    yield from subsystem.publish(missed, image)
         log_changes(self._config.node_id, published, delta, image)
         self._metadata.image = image
         for function in self._metadata.on_published:
-            with self._contained(f"{function}", is_first=is_first):
+            with self._contained(f"{function}", delta, is_first=is_first):
                 function(image)
 
-    def _follow_configuration(self, delta: MetadataDelta, image: MetadataImage) -> None:
+    def _follow_configuration(self, delta: MetadataDelta, image: MetadataImage) -> Iterator[None]:
         why = unsupported(delta, image, is_tiered=self._config.is_tiered)
         if why is not None:
             raise UnsupportedMetadata(why)
-        with self._contained(_CONFIGURATION, is_first=self._metadata.image is EMPTY_IMAGE):
-            self._config.apply(delta, image)
+        with self._contained(_CONFIGURATION, delta, is_first=self._metadata.image is EMPTY_IMAGE):
+            missed = yield from self._missed(_CONFIGURATION, delta, image)
+            self._config.apply(missed, image)
+
+    def _missed(self, what: str, delta: MetadataDelta, image: MetadataImage) -> Steps[MetadataDelta]:
+        """Returns the delta for a part: `delta`, unless it failed on the last one. Then this takes the time of a comparison
+        of two images, once for each image until the part follows again.
+        """
+        behind = self._behind.get(what)
+        if behind is None:
+            return delta
+        missed = yield from missed_changes(*behind, image)
+        self._behind[what] = behind._replace(tried=missed)
+        return missed
 
     @contextmanager
-    def _contained(self, what: str, *, is_first: bool) -> Iterator[None]:
-        """Contains the failure of one part to follow the metadata: a request led here. The other parts still follow, and so
-        does this one with the next image, whatever changes in it. A node whose first image fails does not start.
+    def _contained(self, what: str, delta: MetadataDelta, *, is_first: bool) -> Iterator[None]:
+        """Contains the failure of one part to follow the metadata: a request led here. The other parts still follow. This
+        one follows with the next image, whatever changes in it, everything since the last image that it followed. A node
+        whose first image fails does not start.
         """
-        self._failed.discard(what)
         try:
             yield
+            self._behind.pop(what, None)
         except Exception as failure:
-            self._failed.add(what)
+            self._behind.setdefault(what, _Behind(delta.image, delta))
             if is_first or cause_of(failure) is not None:
                 raise
             publisher_log.exception("a bug: applying the metadata to %s failed", what)

@@ -32,8 +32,9 @@ from .controller_request import Asked, ClientFields
 from .image_publishing import ImagePublishing
 from .log_room import LogRoom
 from .metadata_batches import BatchTooLarge
-from .pending_replies import WaitingReplies, failed_here, not_controller
 from .single_voter_start import activation, new_controller
+from .undecided import failed_here, not_controller
+from .waiting_replies import WaitingReplies
 
 if TYPE_CHECKING:
     from ..access.authorization.authorization import Authorization

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from ..runtime.lazy import Lazy
     from ..runtime.node import Node
     from .broker_sessions import BrokerSessionWatch
-    from .channel import Forwarding
     from .driver import QuorumDriver
+    from .forwarding import Forwarding
 
 log = logging.getLogger("odradek.lifecycle")
 REGISTRATION_VERSION = BrokerRegistrationRequest.newest_version()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from .metadata_batches import QuorumVoters
+    from .quorum_voters import QuorumVoters
 
 
 class CommitEngine(Protocol):

@@ -17,9 +17,10 @@ from ...metadata.transactions import MetadataTransactions
 from ...protocol.schema import Message
 from ...replication.controller.controller import Controller
 from ..runtime.sliced_work import Steps
-from .metadata_batches import QuorumVoters, decode_batches
+from .metadata_batches import decode_batches
 from .metadata_log import Loaded, QuorumLog
 from .metadata_snapshots import SnapshotId, read_snapshot
+from .quorum_voters import QuorumVoters
 
 _READ_BYTES = 1 << 20
 

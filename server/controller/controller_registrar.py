@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from ..runtime.clock import Clock
     from ..runtime.lazy import Lazy
     from ..runtime.metadata_cache import MetadataCache
-    from .channel import Forwarding
     from .driver import QuorumDriver
+    from .forwarding import Forwarding
 
 _TIMEOUT_MS = 5_000
 _RETRY_BACKOFF_MS = 200

@@ -32,11 +32,11 @@ from .commits import Commits, snapshot_commits
 from .controller_request import ClientFields, Submit
 from .image_publishing import ImagePublisher, ImagePublishing
 from .known_leader import KnownLeader, QuorumLeader
-from .metadata_batches import QuorumVoters
 from .metadata_log import Loaded, QuorumLog, flush_on
 from .metadata_opening import open_log
 from .metadata_snapshots import SnapshotId
 from .quorum_membership import QuorumMembership
+from .quorum_voters import QuorumVoters
 from .single_voter_start import leaving, take_over
 from .snapshotting import Snapshotting
 

@@ -31,9 +31,9 @@ from ...protocol.uuids import uuid_from_text, uuid_to_text
 from ...replication.random_source import random_uuid
 from ...storage.files.meta_properties import MetaProperties, check_unused, read_meta_properties, write_meta_properties
 from ...storage.files.modes import make_folder
-from .metadata_batches import QuorumVoters
 from .metadata_log import DIRECTORY_NAME
 from .metadata_snapshots import SnapshotId, encode_snapshot, write_snapshot_file
+from .quorum_voters import QuorumVoters
 
 if TYPE_CHECKING:
     from ..config.broker_config import BrokerConfig

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ...storage.files.failures import LogDirectoryFailure
-from .metadata_batches import FLUSH_RETRY_S, FLUSH_TASK, QuorumVoters
-from .metadata_log import flush_on
+from .metadata_log import FLUSH_RETRY_S, FLUSH_TASK, flush_on
+from .quorum_voters import QuorumVoters
 
 if TYPE_CHECKING:
     from ..runtime.node import Node

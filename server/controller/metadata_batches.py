@@ -1,50 +1,24 @@
-"""Batches of `__cluster_metadata`: records encoded and decoded.
-
-Encodes and decodes metadata records and KRaft's control records in record batches.
-"""
+"""Batches of `__cluster_metadata`: metadata records and KRaft's control records, encoded and decoded."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ...metadata.records import decode_record, encode_record
-from ...protocol.internal.control_records import KRaftVersionRecord, SnapshotHeaderRecord, VotersRecord, VotersVoter
 from ...protocol.records.batch import HEADER_BYTES, BatchHeader, check_crc, iter_headers
 from ...protocol.records.control import decode_control
 from ...protocol.records.errors import CorruptBatch
 from ...protocol.records.record import Record, decode_batch, encode_batch
 from ...protocol.schema import Message
+from .quorum_voters import QuorumVoters
 
 #: The maximum size of a batch, as in Kafka; a reader reads a whole batch at once.
 MAX_BATCH_BYTES = 8 << 20
-#: The name of the flush in logs, metrics and health.
-FLUSH_TASK = "metadata log flush"
-#: After an unexpected failure; clients wait for the flush.
-FLUSH_RETRY_S = 1.0
 #: The number of records per batch when they need not be committed together.
 RECORDS_PER_BATCH = 1024
 #: The size of a record without key and headers, besides its value, at most.
 _RECORD_BYTES = 32
-
-
-@dataclass(slots=True)
-class QuorumVoters:
-    """The content of the control records in a log or a snapshot: the KRaft version and the voters."""
-
-    kraft_version: int = 0
-    voters: list[VotersVoter] = field(default_factory=list)
-    #: The timestamp of the last record that a snapshot contains, from its header.
-    last_contained_timestamp_ms: int = -1
-
-    def learn(self, record: Message) -> None:
-        if isinstance(record, KRaftVersionRecord):
-            self.kraft_version = record.kraft_version
-        elif isinstance(record, VotersRecord):
-            self.voters = record.voters
-        elif isinstance(record, SnapshotHeaderRecord):
-            self.last_contained_timestamp_ms = record.last_contained_log_timestamp
 
 
 class MetadataBatch(NamedTuple):

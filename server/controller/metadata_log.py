@@ -29,7 +29,7 @@ from ...storage.log.flushing import PendingFlush
 from ...storage.log.log import Log
 from ..runtime.sliced_work import Steps
 from .flushed_end import FLUSHED_END, FlushedEnd
-from .metadata_batches import MAX_BATCH_BYTES, QuorumVoters, decode_batches, encode_in_batches, encode_records
+from .metadata_batches import MAX_BATCH_BYTES, decode_batches, encode_in_batches, encode_records
 from .metadata_snapshots import (
     SnapshotId,
     delete_partial_snapshots,
@@ -37,6 +37,7 @@ from .metadata_snapshots import (
     read_snapshot,
     sound_snapshots,
 )
+from .quorum_voters import QuorumVoters
 
 if TYPE_CHECKING:
     from ..config.broker_config import BrokerConfig
@@ -44,6 +45,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("odradek.quorum")
 DIRECTORY_NAME = f"{CLUSTER_METADATA_TOPIC}-0"
+#: The name of the flush in logs, metrics and health.
+FLUSH_TASK = "metadata log flush"
+#: After an unexpected failure; clients wait for the flush.
+FLUSH_RETRY_S = 1.0
 _READ_BYTES = 1 << 20
 #: Records that one step of a load replays: 0.1 ms.
 _RECORDS_A_STEP = 16

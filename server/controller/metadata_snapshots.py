@@ -33,7 +33,8 @@ from ...protocol.schema import Message
 from ...storage.files.descriptors import open_fd, open_for_reading
 from ...storage.files.writes import naming, set_aside, sync_directory, write_fully
 from ..runtime.sliced_work import Steps
-from .metadata_batches import QuorumVoters, decode_batches, decode_one_by_one, encode_in_batches
+from .metadata_batches import decode_batches, decode_one_by_one, encode_in_batches
+from .quorum_voters import QuorumVoters
 
 log = logging.getLogger("odradek.quorum")
 SUFFIX = ".checkpoint"

@@ -17,8 +17,9 @@ from ...protocol.records.record import decode_batch
 from ...storage.files.segment_files import LOG_SUFFIX, base_offset_of
 from ...storage.log.loading import DamagedLog
 from ...storage.segments.batches import DEFAULT_INDEX_INTERVAL_BYTES, OnBatch, scan
-from .metadata_batches import QuorumVoters, decode_batches
+from .metadata_batches import decode_batches
 from .metadata_snapshots import control_batches, sound_snapshots
+from .quorum_voters import QuorumVoters
 
 #: The maximum number of names in a message; the rest is given as a count.
 MOST_NAMES = 5

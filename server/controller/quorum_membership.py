@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from ...storage.files.failures import LogDirectoryFailure
 from .lone_voter import LoneVoter
-from .metadata_batches import QuorumVoters
 from .metadata_log import QuorumLog
 from .metadata_snapshots import SnapshotId
+from .quorum_voters import QuorumVoters
 
 if TYPE_CHECKING:
     from ...client.peers import Peers
@@ -112,7 +112,7 @@ class QuorumMembership:
             alone.retire()
             raft = self._join(alone.epoch_start_offset)
             raft.replicated.synced_offset = alone.offset
-            raft.is_synced(alone.offset)
+            raft.on_synced(alone.offset)
             if self.log.end_offset > alone.offset:
                 raft.appended()
             return raft

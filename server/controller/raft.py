@@ -36,9 +36,9 @@ from ...storage.files.failures import LogDirectoryFailure
 from ...storage.files.quorum_state import QuorumState, write_quorum_state
 from ..config.endpoint import Endpoint
 from ..runtime.halting import cause_of
-from .metadata_batches import FLUSH_RETRY_S, FLUSH_TASK, QuorumVoters
-from .metadata_log import flush_on
+from .metadata_log import FLUSH_RETRY_S, FLUSH_TASK, flush_on
 from .quorum_requests import QuorumSender
+from .quorum_voters import QuorumVoters
 from .replicated_log import NEVER_MS, ReplicatedQuorumLog
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class QuorumRaft:
         self._flushing: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._is_closed = False
-        self._is_settling = False
+        self._is_carrying_out = False
         self._resigned: asyncio.Future[None] | None = None
         self._probing: asyncio.Task[None] | None = None
 
@@ -147,7 +147,7 @@ class QuorumRaft:
 
     def begin(self) -> None:
         """Carries out the effects of the replica's creation."""
-        self._settle()
+        self._carry_out_effects()
 
     def _answered(self, send: Send, response: Message | None) -> None:
         if response is not None:
@@ -171,7 +171,7 @@ class QuorumRaft:
             self._guard("a timer", lambda: self.replica.expire(self._clock()))
 
     def _handle(self, message: Input, reject: Callable[[], None] = lambda: None) -> None:
-        """Handles an input. `refuse` fails the request behind the input when it cannot be handled."""
+        """Handles an input. `reject` fails the request behind the input when it cannot be handled."""
         if not self._is_closed:
             self._guard(type(message).__name__, lambda: self.replica.handle(message, self._clock()), reject)
 
@@ -193,7 +193,7 @@ class QuorumRaft:
                 log.exception("a bug: %s failed in the quorum", what)
                 least_s = _AFTER_A_BUG_S
                 reject()
-            self._settle(least_s)
+            self._carry_out_effects(least_s)
         except Exception as failure:
             if cause_of(failure) is None:
                 log.exception("a bug: the effects of %s failed in the quorum", what)
@@ -204,17 +204,17 @@ class QuorumRaft:
 
     # Output.
 
-    def _settle(self, least_s: float = 0.0) -> None:
-        if self._is_settling:
+    def _carry_out_effects(self, least_s: float = 0.0) -> None:
+        if self._is_carrying_out:
             return  # called from an effect: the outer call carries out the new effects
-        self._is_settling = True
+        self._is_carrying_out = True
         try:
             while effects := self.replica.take():
                 self._carry_out(effects)
             if self.replica.epoch != self._known_in:
                 self._known_in, self.leader_high_watermark = self.replica.epoch, -1
         finally:
-            self._is_settling = False
+            self._is_carrying_out = False
         self._arm(least_s)
         self._note_resignation()
         self._changed()
@@ -247,6 +247,8 @@ class QuorumRaft:
             raise LogDirectoryFailure(str(directory.parent), "writing quorum-state", error) from error
 
     def _go(self, effect: _Outgoing) -> None:
+        if self._is_closed:
+            return  # an effect or an input before this one has halted the node
         if isinstance(effect, Reply):
             self.endpoints.tell_of_leader(effect.response, self.replica.role.leader_id)
             token = cast("Call", effect.token)
@@ -290,7 +292,7 @@ class QuorumRaft:
             while not self._is_closed and replicated.synced_offset < replicated.end_offset:
                 end = replicated.lowest_end = replicated.end_offset
                 await flush_on(self._quorum_log, self._flushing_thread, end, self._clock)
-                self.is_synced(min(end, replicated.lowest_end))
+                self.on_synced(min(end, replicated.lowest_end))
             self._background.succeeded(FLUSH_TASK)
         except LogDirectoryFailure as failure:
             self.close()
@@ -301,7 +303,7 @@ class QuorumRaft:
         finally:
             self._flushing = None
 
-    def is_synced(self, end_offset: int) -> None:
+    def on_synced(self, end_offset: int) -> None:
         self.replicated.synced_offset = end_offset
         held, self._held = self._held, []
         self._handle(Synced(end_offset))

@@ -26,7 +26,7 @@ from .metadata_snapshots import SnapshotId as SnapshotFile
 if TYPE_CHECKING:
     from ...protocol.buffer import Buffer
 
-quorum_log = logging.getLogger("odradek.damage")
+damage_log = logging.getLogger("odradek.damage")
 _READ_BYTES = 1 << 20
 #: The time since an event that has not happened.
 NEVER_MS = 1 << 62
@@ -105,7 +105,7 @@ class ReplicatedQuorumLog:
             now_ms = self._now_ms()
             if now_ms - self._said_ms >= _QUIET_MS:
                 self._said_ms = now_ms
-                quorum_log.error(
+                damage_log.error(
                     "%s: the metadata log is damaged at offset %d or above, and other nodes get a snapshot instead: %s",
                     self._log.path, offset, damage,
                 )  # fmt: skip

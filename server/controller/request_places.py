@@ -46,8 +46,9 @@ class QuorumServices(Protocol):
 
 
 def to_controller(services: QuorumServices, call: Call) -> None:
-    """Has the active controller decide, wherever it is; the response is sent when this node has the published result. A
-    controller that is not active returns NOT_CONTROLLER to its own clients.
+    """Has the active controller decide, on any node. The response is sent when the active controller has published the
+    result; this node may still have an older image, as with Apache Kafka. A controller that is not active returns
+    NOT_CONTROLLER to its own clients.
     """
     is_asked_itself = call.listener_kind == CONTROLLER and not services.controller.driver.is_alone
     (services.controller.driver.decide if is_asked_itself else services.controller.driver.submit)(

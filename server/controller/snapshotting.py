@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from ...metadata.image import MetadataImage
 from ..runtime.background_tasks import RETRY_MS, BackgroundTasks
-from .metadata_batches import QuorumVoters
 from .metadata_log import QuorumLog
 from .metadata_snapshots import write_image_snapshot
+from .quorum_voters import QuorumVoters
 
 if TYPE_CHECKING:
     from ..config.broker_config import BrokerConfig

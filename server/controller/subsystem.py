@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from .active_controller import EndpointOf
     from .broker_lifecycle import BrokerLifecycle
     from .broker_sessions import BrokerSessionWatch
-    from .channel import Forwarding
     from .controller_request import ClientFields
+    from .forwarding import Forwarding
     from .image_publishing import ImagePublisher
     from .producer_ids import ProducerIds
     from .stopped_brokers import StoppedBrokers
@@ -188,7 +188,7 @@ class ControllerSubsystem(Subsystem):
         )
 
     def _make_forwarding(self) -> Forwarding:
-        from .channel import Forwarding
+        from .forwarding import Forwarding
 
         return Forwarding(self.driver, self._peers, self._node.clock)
 

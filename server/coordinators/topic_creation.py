@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("odradek.groups")
 CREATE_TOPICS_TIMEOUT_MS = 30_000
-#: Sends the request, of the newest version, to the active controller. The callback gets the response when the topics
-#: are published on this broker.
+#: Sends the request, of the newest version, to the active controller. The callback gets the response when the active
+#: controller has published the topics; this broker may still have an older image.
 CreateTopics = Callable[["CreateTopicsRequest", Callable[["CreateTopicsResponse"], None]], None]
 #: The same on behalf of a client that the controller must authorize: principal and host, or None.
 CreateTopicsFor = Callable[
@@ -36,7 +36,9 @@ class TopicCreation:
         self._waiting: list[Callable[[], None]] = []
 
     def create(self, topic: CreatableTopic, done: Callable[[], None]) -> None:
-        """Creates the topic. `done` is called when it is published on this broker or could not be created."""
+        """Creates the topic. `done` is called when the active controller has published it, or it could not be created: this
+        broker may still have an older image.
+        """
         from ...protocol.messages.create_topics import CreateTopicsRequest
 
         self._waiting.append(done)

@@ -1,6 +1,6 @@
 """CreateTopics: topics with their partitions and configurations (KIP-4, KIP-464, KIP-599).
 
-Decided in `replication/controller/topics.py`. Where the version has THROTTLING_QUOTA_EXCEEDED, a request
+Decided in `replication/controller/topic_creation.py`. Where the version has THROTTLING_QUOTA_EXCEEDED, a request
 is refused while its client exceeds its quota of changes to topics. A client without DESCRIBE_CONFIGS on a new topic gets no
 configuration of it (KIP-525).
 
@@ -15,7 +15,7 @@ from ...metadata.acls import Operation, ResourceType
 from ...metadata.internal_topics import CLUSTER_METADATA_TOPIC
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
-from ...replication.controller import topics
+from ...replication.controller import topic_creation
 from ..access.authorization.requirements import Checked, Deciding, Split, without
 from ..access.authorization.sessions import AuthorizationSession
 from ..controller.request_places import ACTIVE_CONTROLLER
@@ -23,7 +23,7 @@ from ..network.api_endpoint import CONTROLLER_ITEM_LIMIT, LARGE_RESERVE, ApiEndp
 from ..network.portions import TOGETHER, Portioning, by_name
 
 #: Imported with this file, on a thread: the event loop imports none of it later.
-PRELOADED = (topics,)
+PRELOADED = (topic_creation,)
 
 
 def _authorized(session: AuthorizationSession, request: CreateTopicsRequest, on: Deciding) -> Checked:

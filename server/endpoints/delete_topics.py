@@ -1,8 +1,8 @@
 """DeleteTopics: topics are deleted by name or by id (KIP-516, KIP-599).
 
-Decided in `replication/controller/topics.py`. Where the version has THROTTLING_QUOTA_EXCEEDED, a request is refused while
-its client exceeds its quota of changes to topics. Unlike other responses this one names topics that the client may not
-describe as unauthorized, whether they exist or not.
+Decided in `replication/controller/topic_deletion.py`. Where the version has THROTTLING_QUOTA_EXCEEDED, a request is
+refused while its client exceeds its quota of changes to topics. Unlike other responses this one names topics that the
+client may not describe as unauthorized, whether they exist or not.
 
 Contract: `protocol/messages/delete_topics.py`.
 """
@@ -17,11 +17,15 @@ from ...metadata.acls import Operation, ResourceType
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 from ...protocol.uuids import ZERO_UUID
+from ...replication.controller import topic_deletion
 from ..access.authorization.requirements import WORDS, Checked, Deciding, Split, adding
 from ..access.authorization.sessions import AuthorizationSession
 from ..controller.request_places import ACTIVE_CONTROLLER
 from ..network.api_endpoint import SMALL_RESERVE, ApiEndpoint
 from ..network.portions import TOGETHER, Portioning
+
+#: Imported with this file, on a thread: the event loop imports none of it later.
+PRELOADED = (topic_deletion,)
 
 
 def _authorized(session: AuthorizationSession, request: DeleteTopicsRequest, on: Deciding) -> Checked:

@@ -21,8 +21,8 @@ from ...protocol.headers import RequestHeader, ResponseHeader
 from ...protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from ...protocol.schema import Message, Request
 from ..access.authorization.usual_requirements import OF_NODES
-from ..controller.channel import is_not_controller
 from ..controller.envelopes import decoded_principal
+from ..controller.forwarding import is_not_controller
 from ..network.addresses import decoded_client_host
 from ..network.api_endpoint import ApiEndpoint
 from ..network.call import Call
@@ -141,7 +141,7 @@ def _opened(request: EnvelopeRequest, api: Api, endpoint: ApiEndpoint) -> Steps[
 
 
 def _enveloped_call(envelope: Call, opened: _Opened, respond: Callable[[Message], None]) -> Call:
-    """Returns the call of the client whose request came in an Envelope. `answer` gets its response."""
+    """Returns the call of the client whose request came in an Envelope. `respond` gets its response."""
     header = opened.header
     # The route of the envelope: its own would compile codecs that no request uses.
     call = Call(envelope.connection, envelope.route, header.correlation_id, header.client_id, opened.request)

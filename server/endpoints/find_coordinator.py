@@ -17,7 +17,7 @@ from ...protocol.coordinator_types import GROUP, SHARE, TRANSACTION
 from ...protocol.errors import ErrorCode
 from ...protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from ...protocol.uuids import uuid_from_text
-from ...replication.controller import topics
+from ...replication.controller import topic_creation as creation_decisions
 from ..access.authorization.requirements import WORDS, Each
 from ..coordinators import topic_creation, transaction_coordinator
 from ..coordinators.coordinator_driver import CoordinatorDriver
@@ -28,7 +28,7 @@ from ..produce import transactional_produce
 from ..services import Services
 
 #: Imported with this file, on a thread: what a client that looks for a coordinator uses next.
-PRELOADED = (*transaction_coordinator.PRELOADED, transactional_produce, topics, topic_creation)
+PRELOADED = (*transaction_coordinator.PRELOADED, transactional_produce, creation_decisions, topic_creation)
 _GROUPS = Each(Operation.DESCRIBE, ResourceType.GROUP)
 _TRANSACTIONAL_IDS = Each(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
 _SHARE_PARTITIONS = Each(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)

@@ -8,7 +8,6 @@ fewest partitions.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from .replica_creation import ReplicaCreation
     from .replica_loading import ReplicaLoading
     from .roles import RoleAssignment
-
-log = logging.getLogger("odradek.partitions")
 
 
 class _Changed(NamedTuple):
@@ -56,7 +53,7 @@ class PartitionChanges:
         self._loading = loading
         self._roles = roles
         self._reconfiguration = reconfiguration
-        partitions.pending.make = self._apply_partition
+        partitions.pending.make = self._apply_contained
         loading.apply = self._apply_loaded
 
     def steps(self, delta: MetadataDelta, image: MetadataImage) -> Iterator[None]:
@@ -107,28 +104,30 @@ class PartitionChanges:
                 if waiting and (name, index) in waiting and get((name, index)) is None:
                     passed_over = True
                     continue
-                self._apply_contained(image, topic, index, registration)
+                self._apply_contained(image, name, topic.id, index, registration)
                 yield
         if passed_over:
             yield
 
     def _apply_contained(
-        self, image: MetadataImage, topic: _Changed | TopicImage, index: int, registration: PartitionImage
+        self, image: MetadataImage, topic: str, topic_id: bytes, index: int, registration: PartitionImage
     ) -> None:
-        """If one partition cannot follow the metadata, the others still do. At the start it is a reason not to start."""
+        """If one partition cannot follow the metadata, the others still do, and this one is tried again. At the start it
+        is a reason not to start.
+        """
         try:
-            self._apply_partition(image, topic.name, topic.id, index, registration)
-        except Exception:
+            self._apply_partition(image, topic, topic_id, index, registration)
+        except Exception as failure:
             if self._metadata.image is EMPTY_IMAGE:
                 raise
-            log.exception("a bug: applying the metadata to %s-%d failed", topic.name, index)
+            self._partitions.pending.add_failed((topic, index), failure)
 
     def _apply_loaded(self, image: MetadataImage, key: TopicPartition) -> None:
         """Gives a replica that a start has opened late its role."""
         topic = image.topic(key[0])
         registration = topic.partitions.get(key[1]) if topic is not None else None
         if topic is not None and registration is not None:
-            self._apply_contained(image, topic, key[1], registration)
+            self._apply_contained(image, topic.name, topic.id, key[1], registration)
 
     def _apply_partition(
         self, image: MetadataImage, topic: str, topic_id: bytes, index: int, registration: PartitionImage
@@ -145,6 +144,7 @@ class PartitionChanges:
             if hosted is None:
                 return
         self._roles.assign(image, hosted, registration)
+        self._partitions.pending.made(topic, index)
 
     def _delete_topic(self, name: str, indexes: Iterable[int]) -> Iterator[None]:
         for index in indexes:

@@ -1,8 +1,8 @@
-"""Partitions that belong here and could not be made: the disk has no room for them, or the process no descriptor.
+"""Partitions that belong here and could not be made or follow the metadata: the disk has no room, or there is a bug.
 
 The stored data may be whole when there is no room for more: the log directory stays online. Such a partition
 answers KAFKA_STORAGE_ERROR, a coordinator that lives in it COORDINATOR_NOT_AVAILABLE, and it is tried again until
-the metadata gives it to others.
+the metadata gives it to others. So is a partition that failed by a bug: the metadata may not change it again for days.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Make(Protocol):
 
 
 class PendingPartitions:
-    """The partitions that wait for room."""
+    """The partitions that wait for another try."""
 
     def __init__(self, node_id: int, clock: Clock, metadata: MetadataCache, lines: RepeatedLines) -> None:
         self._node_id = node_id
@@ -81,6 +81,14 @@ class PendingPartitions:
             self._remove(new_path)
         words = f"{key[0]}-{key[1]} cannot be created yet; creation is retried: {failure}"
         self._lines.log(log, logging.ERROR, "", ("pending", failure.directory), words)
+        self._waiting.pop(key, None)
+        self._waiting[key] = None
+        self._plan(RETRY_S)
+
+    def add_failed(self, key: TopicPartition, bug: Exception) -> None:
+        """Adds a partition that failed to follow the metadata. What it has stays for the next try."""
+        words = f"a bug: applying the metadata to {key[0]}-{key[1]} failed; it is retried"
+        self._lines.log(log, logging.ERROR, "", ("failed", type(bug)), words, bug)
         self._waiting.pop(key, None)
         self._waiting[key] = None
         self._plan(RETRY_S)
@@ -126,12 +134,12 @@ class PendingPartitions:
             if not has_room:
                 break
             count += 1
+        if self._waiting:  # first: a failure of what follows ends no retries
+            self._plan(0 if has_room else RETRY_S)
         if count:
-            log.info("%d delayed partitions were created; %d still wait for disk space", count, len(self._waiting))
+            log.info("%d delayed partitions were created; %d still wait", count, len(self._waiting))
             for function in self.on_made:
                 function(image)
-        if self._waiting:
-            self._plan(0 if has_room else RETRY_S)
 
 
 def _not_yet(image: MetadataImage, topic: str, topic_id: bytes, index: int, registration: PartitionImage, /) -> None:

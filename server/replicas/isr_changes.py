@@ -22,7 +22,7 @@ from ...replication.isr import UNKNOWN_BROKER_EPOCH
 if TYPE_CHECKING:
     from ...protocol.messages.alter_partition import AlterPartitionResponse, AlterPartitionResponsePartition
     from ...replication.isr import IsrProposal
-    from ..controller.channel import Forwarding
+    from ..controller.forwarding import Forwarding
     from ..partitions.replica import Replica
     from ..runtime.clock import Clock
     from ..runtime.lazy import Lazy

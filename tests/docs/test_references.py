@@ -191,5 +191,5 @@ def test_paths_of_other_packages_and_of_missing_files_do_not_resolve(path: str) 
 
 
 def test_missing_exceptions_are_unknown() -> None:
-    assert not is_known("replication/controller/topics.py", "RefusedRequest")
-    assert is_known("replication/controller/topics.py", "RequestError")
+    assert not is_known("replication/controller/topic_creation.py", "RefusedRequest")
+    assert is_known("replication/controller/topic_creation.py", "RequestError")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import EMPTY_IMAGE, MetadataImage, TopicImage
 from odradek.metadata.replacing import replace, replacing_records
 from odradek.metadata.snapshot import image_records
-from odradek.protocol.internal.cluster_metadata import ZkMigrationStateRecord
+from odradek.protocol.internal.cluster_metadata import ConfigRecord, TopicRecord, ZkMigrationStateRecord
 from odradek.protocol.schema import Message
 
 from tests.harness.examples import examples
@@ -53,6 +54,17 @@ def test_replacing_records_omit_unchanged_entries(history: list[Message], data: 
     for topic_id, changed in delta.topics.changed.items():
         known = before.topics.by_id.get(topic_id)
         assert known is None or all(known.partitions.get(i) != p for i, p in changed.changed.items())
+
+
+@pytest.mark.parametrize("value", ["1", "2"])
+def test_topic_created_again_under_its_name_has_its_configs(value: str) -> None:
+    """The record that deletes the first one removes its configs, even those that the second one has too."""
+
+    def topic_with(topic_id: bytes, value: str) -> MetadataImage:
+        return replayed(EMPTY_IMAGE, [TopicRecord("t", topic_id), ConfigRecord(2, "t", "retention.ms", value)])
+
+    before, after = topic_with(bytes([7]) * 16, "1"), topic_with(bytes([8]) * 16, value)
+    assert replayed(before, list(replacing_records(before, after))) == after
 
 
 def test_state_of_a_migration_from_zookeeper_is_kept() -> None:

@@ -25,7 +25,7 @@ from odradek.protocol.messages.create_delegation_token import CreateDelegationTo
 from odradek.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.token_principals import TokenPrincipal
 from odradek.protocol.messages.unregister_controller import UnregisterControllerRequest
-from odradek.replication.controller import delegation_tokens, maintenance, producer_ids, topics
+from odradek.replication.controller import delegation_tokens, maintenance, producer_ids, topic_creation
 from odradek.replication.controller.maintenance import BalanceLeadersRequest, FenceBrokerRequest, MoveLeadersRequest
 from odradek.replication.controller.producer_ids import PRODUCER_IDS_PER_BLOCK, allocate_producer_ids
 from odradek.replication.controller.state import Caller
@@ -153,7 +153,7 @@ def test_name_of_a_topic_has_a_limit(length: int) -> None:
 def test_partitions_of_one_request_have_a_limit(
     counts: list[int], fits: bool, is_assigned: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(topics, "MAX_PARTITIONS_PER_REQUEST", 4)
+    monkeypatch.setattr(topic_creation, "MAX_PARTITIONS_PER_REQUEST", 4)
     made = []
     for number, count in enumerate(counts):
         assignments = [CreatableReplicaAssignment(index, [0]) for index in range(count)] if is_assigned else []

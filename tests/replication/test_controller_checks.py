@@ -9,7 +9,7 @@ from odradek.protocol.internal.cluster_metadata import PartitionRecord
 from odradek.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic
 from odradek.replication.controller.policies import CreateTopicPolicy, Policies, TopicCreation
 from odradek.replication.controller.state import ControllerState
-from odradek.replication.controller.topics import _check_policy
+from odradek.replication.controller.topic_creation import _check_policy
 
 
 class NotedPolicy(CreateTopicPolicy):

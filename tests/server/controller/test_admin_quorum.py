@@ -29,10 +29,10 @@ from odradek.protocol.schema import Message
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.controller.flushed_end import FLUSHED_END
 from odradek.server.controller.formatting import format_directories
-from odradek.server.controller.metadata_batches import QuorumVoters
 from odradek.server.controller.metadata_log import DIRECTORY_NAME, MetadataLost, QuorumLog
 from odradek.server.controller.metadata_opening import InvalidQuorum
 from odradek.server.controller.metadata_snapshots import list_snapshots, read_snapshot, write_image_snapshot
+from odradek.server.controller.quorum_voters import QuorumVoters
 from odradek.server.runtime.sliced_work import run_to_completion
 from odradek.storage.files.failures import LogDirectoryFailure
 

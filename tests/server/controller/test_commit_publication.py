@@ -33,15 +33,12 @@ from odradek.server.controller.commits import (
 )
 from odradek.server.controller.controller_request import Asked
 from odradek.server.controller.flushed_end import FLUSHED_END, NOWHERE, FlushedEnd
-from odradek.server.controller.metadata_batches import QuorumVoters
 from odradek.server.controller.metadata_log import Loaded, QuorumLog
 from odradek.server.controller.metadata_snapshots import SnapshotId, write_image_snapshot
-from odradek.server.controller.pending_replies import (
-    WaitingReplies,
-    failed_here,
-    not_controller,
-)
+from odradek.server.controller.quorum_voters import QuorumVoters
 from odradek.server.controller.snapshotting import TASK, Snapshotting
+from odradek.server.controller.undecided import failed_here, not_controller
+from odradek.server.controller.waiting_replies import WaitingReplies
 from odradek.server.runtime.background_tasks import RETRY_MS
 from odradek.server.runtime.sliced_work import run_to_completion
 

@@ -19,13 +19,13 @@ from odradek.protocol.messages.envelope import EnvelopeResponse
 from odradek.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from odradek.replication.controller.controller import error_response
 from odradek.replication.controller.result import RequestError
-from odradek.server.controller.channel import is_not_controller
 from odradek.server.controller.envelopes import (
     Forwarded,
     decoded_principal,
     enveloped,
     unwrapped,
 )
+from odradek.server.controller.forwarding import is_not_controller
 
 REQUEST, VERSION = CreateTopicsRequest([CreatableTopic("a", 1, 1)], 1000), 7
 CLIENT: Any = {

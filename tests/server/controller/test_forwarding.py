@@ -15,8 +15,8 @@ from odradek.protocol.schema import Message
 from odradek.replication.controller.controller import error_response
 from odradek.replication.controller.result import RequestError
 from odradek.server.config.endpoint import Endpoint
-from odradek.server.controller import channel
-from odradek.server.controller.channel import FORWARDING_TIMEOUT_MS, RETRY_BACKOFF_MS, Forwarding
+from odradek.server.controller import forwarding
+from odradek.server.controller.forwarding import FORWARDING_TIMEOUT_MS, RETRY_BACKOFF_MS, Forwarding
 from odradek.server.runtime.lazy import Lazy
 
 from tests.server.harness.virtual_time import after_ms, loop_clock, simulated, turns
@@ -174,7 +174,7 @@ def test_envelope_that_another_node_refuses_is_sent_again_if_that_is_not_the_con
 
 
 def test_requests_that_wait_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(channel, "MAX_WAITING", 2)
+    monkeypatch.setattr(forwarding, "MAX_WAITING", 2)
     timed_out = rejected(OWN, 0, ErrorCode.REQUEST_TIMED_OUT)
 
     async def story() -> None:

@@ -11,8 +11,7 @@ import pytest
 from odradek.protocol.internal.cluster_metadata import NoOpRecord
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.controller.lone_voter import LoneVoter
-from odradek.server.controller.metadata_batches import FLUSH_RETRY_S, FLUSH_TASK
-from odradek.server.controller.metadata_log import QuorumLog
+from odradek.server.controller.metadata_log import FLUSH_RETRY_S, FLUSH_TASK, QuorumLog
 from odradek.storage.files.failures import LogDirectoryFailure
 
 from tests.server.harness.nodes import node_of

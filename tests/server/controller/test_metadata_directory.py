@@ -31,12 +31,7 @@ from odradek.server.controller.formatting import (
     read_initial_voters,
     standalone_voters,
 )
-from odradek.server.controller.metadata_batches import (
-    BatchTooLarge,
-    QuorumVoters,
-    encode_in_batches,
-    encode_records,
-)
+from odradek.server.controller.metadata_batches import BatchTooLarge, encode_in_batches, encode_records
 from odradek.server.controller.metadata_log import DIRECTORY_NAME, QuorumLog
 from odradek.server.controller.metadata_snapshots import (
     SnapshotId,
@@ -50,6 +45,7 @@ from odradek.server.controller.metadata_survey import (
     newer_leader_changes,
     survey,
 )
+from odradek.server.controller.quorum_voters import QuorumVoters
 from odradek.server.controller.repair_decisions import cut_metadata, forget_votes, write_properties
 from odradek.server.controller.repairing import findings, metadata_end
 from odradek.storage.files.meta_properties import MetaProperties, read_meta_properties, write_meta_properties

@@ -15,7 +15,6 @@ from odradek.replication.quorum.log import SnapshotId as RaftEnd
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.controller import metadata_log
 from odradek.server.controller.formatting import format_directories
-from odradek.server.controller.metadata_batches import QuorumVoters
 from odradek.server.controller.metadata_log import DIRECTORY_NAME, MetadataLost, QuorumLog, flush_on
 from odradek.server.controller.metadata_opening import (
     InvalidQuorum,
@@ -31,6 +30,7 @@ from odradek.server.controller.metadata_snapshots import (
     last_contained_timestamp_ms,
     write_snapshot_file,
 )
+from odradek.server.controller.quorum_voters import QuorumVoters
 from odradek.server.runtime.clock import Clock
 from odradek.server.runtime.sliced_work import run_to_completion
 from odradek.server.runtime.thread_pools import ThreadPools

@@ -14,9 +14,9 @@ from odradek.protocol.records.errors import CorruptBatch
 from odradek.protocol.schema import Message
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.controller.commits import Commits
-from odradek.server.controller.metadata_batches import QuorumVoters
 from odradek.server.controller.metadata_log import QuorumLog
 from odradek.server.controller.metadata_snapshots import SnapshotId, write_image_snapshot
+from odradek.server.controller.quorum_voters import QuorumVoters
 from odradek.server.runtime.sliced_work import run_to_completion
 
 #: More records than one batch has.

@@ -18,9 +18,9 @@ from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.config.endpoint import Endpoint
 from odradek.server.controller import replicated_log as quorum_replicated_log
 from odradek.server.controller.joining import _quorum_config, voter_history
-from odradek.server.controller.metadata_batches import QuorumVoters
 from odradek.server.controller.metadata_log import QuorumLog
 from odradek.server.controller.metadata_snapshots import encode_snapshot, write_image_snapshot
+from odradek.server.controller.quorum_voters import QuorumVoters
 from odradek.server.controller.replicated_log import ReplicatedQuorumLog
 
 from tests.harness.patches import patch_for_this_thread

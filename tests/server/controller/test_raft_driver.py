@@ -146,6 +146,13 @@ class Harness:
         work()
 
 
+def raises(failure: Exception) -> Callable[[], None]:
+    def fail() -> None:
+        raise failure
+
+    return fail
+
+
 def send(number: int, sync_to: int = 0, request: Any = NOTHING) -> Send:
     return Send(2, number, request, sync_to)
 
@@ -383,6 +390,26 @@ def test_broken_invariant_halts(tmp_path: Path) -> None:
         assert harness.failures == [failure] and harness.order == [], "it does nothing more"
         harness.raft.resign()
         assert len(harness.replica.inputs) == 1
+
+    simulated(story)
+
+
+@pytest.mark.parametrize("fails", ["handling the flush", "sending the first"])
+def test_held_effects_stay_when_the_node_halts(fails: str, tmp_path: Path) -> None:
+    async def story() -> None:
+        harness, token = Harness(tmp_path / "log"), Token()
+        failure = BrokenInvariant("two leaders")
+        harness.replicated.end_offset = 5
+        first = [send(1, 5)] if fails == "sending the first" else []
+        harness.replica.next += [[*first, Flush(9), send(2, 5), Reply(token, NOTHING, 5)], []]
+        if first:
+            harness.sender.send = lambda *_: harness.raft._guard("a send", raises(failure))  # type: ignore[method-assign]
+        else:
+            harness.replica.next[-1] = failure
+        harness.raft.appended()
+        await turns()
+        assert harness.failures == [failure]
+        assert (harness.order, token.replies) == ([], []), "another node would count on a state that contradicts itself"
 
     simulated(story)
 

@@ -10,7 +10,7 @@ from odradek.protocol.internal.cluster_metadata import FeatureLevelRecord, NoOpR
 from odradek.protocol.internal.control_records import VotersVoter
 from odradek.protocol.records.batch import HEADER_BYTES, read_header
 from odradek.protocol.records.errors import BatchError, CorruptBatch
-from odradek.server.controller.metadata_batches import QuorumVoters, decode_batches, encode_records
+from odradek.server.controller.metadata_batches import decode_batches, encode_records
 from odradek.server.controller.metadata_snapshots import (
     SnapshotId,
     check_snapshot,
@@ -23,6 +23,7 @@ from odradek.server.controller.metadata_snapshots import (
     sound_snapshots,
     write_snapshot_file,
 )
+from odradek.server.controller.quorum_voters import QuorumVoters
 
 RECORDS = [
     FeatureLevelRecord(name="metadata.version", feature_level=25),

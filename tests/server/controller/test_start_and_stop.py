@@ -16,10 +16,10 @@ from odradek.protocol.records.control import ControlRecord
 from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.config.endpoint import Endpoint
 from odradek.server.controller.formatting import BOOTSTRAP_FILE
-from odradek.server.controller.metadata_batches import QuorumVoters
 from odradek.server.controller.metadata_log import DIRECTORY_NAME, Loaded, MetadataLost, QuorumLog
 from odradek.server.controller.metadata_opening import _is_alone
 from odradek.server.controller.metadata_snapshots import encode_snapshot, write_snapshot_file
+from odradek.server.controller.quorum_voters import QuorumVoters
 from odradek.server.controller.single_voter_start import (
     _begin_epoch,
     _update_voter,

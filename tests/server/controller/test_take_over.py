@@ -17,9 +17,10 @@ from odradek.server.config.broker_config import BrokerConfig
 from odradek.server.config.endpoint import Endpoint
 from odradek.server.controller import single_voter_start
 from odradek.server.controller.formatting import format_directories
-from odradek.server.controller.metadata_batches import RECORDS_PER_BATCH, QuorumVoters, decode_batches
+from odradek.server.controller.metadata_batches import RECORDS_PER_BATCH, decode_batches
 from odradek.server.controller.metadata_log import QuorumLog
 from odradek.server.controller.metadata_opening import InvalidQuorum, open_log
+from odradek.server.controller.quorum_voters import QuorumVoters
 from odradek.server.controller.single_voter_start import LeadershipStart, new_controller, take_over
 from odradek.server.runtime.clock import Clock
 from odradek.server.runtime.sliced_work import run_to_completion

@@ -106,7 +106,7 @@ class FollowingNode:
         self.calls: Calls = []
         node = node_of({"node.id": str(OWN)})
         self.metadata = node.metadata
-        self.partitions = NotedPartitions()
+        self.partitions = NotedPartitions(metadata=node.metadata)
         self.partitions.on_removed.append(lambda hosted: self.calls.append(("removed", hosted.name)))
         self.loading = NotedLoading(self.partitions, self.calls)
         self.loading.has_begun = has_begun

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from odradek.protocol.schema import Request, ResponseCallback
-from odradek.server.controller.channel import Forwarding
+from odradek.server.controller.forwarding import Forwarding
 
 
 class SentToController(NamedTuple):

@@ -8,9 +8,9 @@ from pathlib import Path
 from odradek.protocol.internal.cluster_metadata import FeatureLevelRecord
 from odradek.protocol.internal.control_records import Endpoint, VotersVoter
 from odradek.server.config.broker_config import BrokerConfig
-from odradek.server.controller.metadata_batches import QuorumVoters
 from odradek.server.controller.metadata_log import DIRECTORY_NAME, QuorumLog
 from odradek.server.controller.metadata_snapshots import SnapshotId, encode_snapshot, write_snapshot_file
+from odradek.server.controller.quorum_voters import QuorumVoters
 
 NOW_MS = 1_700_000_000_000
 METADATA_VERSION = 30

@@ -17,7 +17,7 @@ from odradek.metadata.image import MetadataImage
 from odradek.server.broker import BrokerServer
 from odradek.server.config.endpoint import Endpoint
 from odradek.server.controller.broker_lifecycle import BrokerLifecycle
-from odradek.server.controller.channel import Forwarding
+from odradek.server.controller.forwarding import Forwarding
 from odradek.server.controller.registration import Registration
 from odradek.server.runtime.lazy import Lazy
 from odradek.server.runtime.metadata_cache import MetadataCache

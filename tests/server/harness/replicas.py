@@ -35,7 +35,7 @@ from odradek.protocol.messages.fetch import FetchPartition, FetchRequest, FetchR
 from odradek.protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from odradek.protocol.schema import Message
 from odradek.server.broker import BrokerServer
-from odradek.server.controller.channel import Forwarding
+from odradek.server.controller.forwarding import Forwarding
 from odradek.server.partitions.append_result import AppendResult
 from odradek.server.partitions.hosted_partition import HostedPartition
 from odradek.server.publisher import Publisher

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from odradek.server.controller.commit_engine import CommitEngine
-from odradek.server.controller.metadata_batches import QuorumVoters
+from odradek.server.controller.quorum_voters import QuorumVoters
 
 
 class ScriptedEngine(CommitEngine):

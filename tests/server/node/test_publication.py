@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Set
+from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any, cast
 
 import odradek
@@ -11,6 +13,7 @@ import pytest
 from odradek.metadata.delta import PARTS, MetadataDelta, Part
 from odradek.metadata.image import EMPTY_IMAGE, MetadataImage
 from odradek.metadata.internal_topics import INTERNAL_TOPICS
+from odradek.metadata.topics_delta import TopicDelta
 from odradek.protocol.internal import cluster_metadata as records
 from odradek.protocol.schema import Message
 from odradek.server.config.broker_config import BrokerConfig
@@ -81,7 +84,7 @@ class Follower(Subsystem):
 
 
 class Publishing:
-    def __init__(self, *subsystems: Follower) -> None:
+    def __init__(self, *subsystems: Subsystem) -> None:
         self.metadata = MetadataCache()
         self.publisher = Publisher(BrokerConfig(), self.metadata, subsystems)
 
@@ -118,6 +121,84 @@ def test_subsystem_that_failed_follows_the_next_image_whatever_changes_in_it(
     publishing.publish(CHANGES["a topic"][0])
     publishing.publish(CHANGES["a broker"][0])
     assert quotas.followed == [0, 1, 2, 3]
+
+
+class Replaying(Subsystem):
+    """A subsystem that has only what the deltas say: topics with their partitions, and configurations."""
+
+    name = "r"
+    interest: Set[Part] = frozenset({"topics", "configs"})
+
+    def __init__(self) -> None:
+        self.topics: dict[bytes, dict[int, tuple[int, ...]]] = {}
+        self.configs: dict[tuple[int, str], dict[str, str]] = {}
+        #: The changes after which the next publication fails; None: it does not.
+        self.fails_after: int | None = None
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage) -> Iterator[None]:
+        changes = [
+            *(partial(self.topics.pop, id_, None) for id_ in delta.topics.deleted),
+            *(partial(self._change_topic, id_, topic) for id_, topic in delta.topics.changed.items()),
+            *(partial(self._configure, resource, keys) for resource, keys in delta.configs.items()),
+        ]
+        for number, change in enumerate([*changes, lambda: None]):
+            if number == self.fails_after:
+                raise ZeroDivisionError
+            change()
+            yield
+
+    def _change_topic(self, topic_id: bytes, topic: TopicDelta) -> None:
+        partitions = self.topics.setdefault(topic_id, {})
+        partitions.update({index: partition.replicas for index, partition in topic.changed.items()})
+
+    def _configure(self, resource: tuple[int, str], keys: dict[str, str | None]) -> None:
+        known = self.configs.get(resource, {})
+        left = {key: value for key, value in {**known, **keys}.items() if value is not None}
+        self.configs.pop(resource, None)
+        if left:
+            self.configs[resource] = left
+
+
+def random_changes(rng: Random, image: MetadataImage) -> Iterator[Message]:
+    """Yields changes of some topics: each comes, gets a partition, is moved or goes; with a change of its configuration."""
+    for number in rng.sample(range(6), rng.randrange(4)):
+        topic = image.topic(f"t{number}")
+        id_ = topic.id if topic is not None else rng.randbytes(16)
+        if topic is None:
+            yield records.TopicRecord(f"t{number}", id_)
+            yield records.PartitionRecord(0, id_, [1], [1])
+        elif rng.random() < 0.3:
+            yield records.RemoveTopicRecord(id_)
+            continue
+        elif rng.random() < 0.5:
+            yield records.PartitionRecord(len(topic.partitions), id_, [2], [2])
+        else:
+            yield records.PartitionChangeRecord(0, id_, replicas=[rng.randrange(9)])
+        if rng.random() < 0.5:
+            value = rng.choice(["1", "2", None])
+            if value is not None or image.config(2, f"t{number}"):
+                yield records.ConfigRecord(2, f"t{number}", "retention.ms", value)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_subsystem_that_failed_misses_no_change(seed: int) -> None:
+    rng, follower = Random(seed), Replaying()
+    publishing = Publishing(follower)
+    publishing.publish()
+    followed = 0
+    for _ in range(30):
+        follower.fails_after = rng.choice([None, 0, 1, 2])
+        publishing.publish(*random_changes(rng, publishing.metadata.image))
+        if follower.name not in publishing.publisher._behind:
+            image = publishing.metadata.image
+            expected = {
+                id_: {index: partition.replicas for index, partition in topic.partitions.items()}
+                for id_, topic in image.topics.by_id.items()
+            }
+            assert follower.topics == expected
+            assert follower.configs == {resource: dict(keys) for resource, keys in image.configs.items()}
+            followed += 1
+    assert 0 < followed < 30
 
 
 def test_configuration_that_failed_follows_the_next_image_whatever_changes_in_it(

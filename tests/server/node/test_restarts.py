@@ -13,7 +13,8 @@ from odradek.metadata.image import PartitionImage
 from odradek.protocol.internal.cluster_metadata import BrokerRegistrationChangeRecord
 from odradek.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from odradek.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from odradek.server.controller.metadata_batches import QuorumVoters, decode_batches
+from odradek.server.controller.metadata_batches import decode_batches
+from odradek.server.controller.quorum_voters import QuorumVoters
 from odradek.server.partitions import replicas_on_disk
 from odradek.storage.files.use_mark import USE_FILE
 from odradek.storage.log import loading

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from odradek.metadata.delta import MetadataDelta
 from odradek.metadata.image import EMPTY_IMAGE, TOPIC_RESOURCE
 from odradek.protocol.internal.cluster_metadata import ConfigRecord, PartitionChangeRecord, RemoveTopicRecord
+from odradek.server.partitions import pending_partitions
 
 from tests.server.harness.following_node import FollowingNode
 from tests.server.harness.images import topic_id_of, topic_records
+from tests.server.harness.replicas import eventually
 
 OWN, OTHER = 0, 2
 OFFSETS = "__consumer_offsets"
@@ -110,7 +114,7 @@ def test_replica_without_a_directory_has_no_role_and_is_made_by_a_later_attempt(
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_partition_that_cannot_follow_fails_the_start_and_later_only_itself(
+async def test_partition_that_cannot_follow_fails_the_start_and_later_only_itself(
     is_first: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     node = FollowingNode(tmp_path)
@@ -123,6 +127,38 @@ def test_partition_that_cannot_follow_fails_the_start_and_later_only_itself(
     else:
         assert node.follow(*topic_records("a", (OWN,), (OWN,))) == [("made", "a-1"), ("role", "a-1", OWN)]
         assert "a bug: applying the metadata to a-0 failed" in caplog.text
+    node.partitions.pending.stop()
+
+
+@pytest.mark.parametrize("other_changes", [0, 2])
+@pytest.mark.parametrize("fails", ["creation", "role"])
+async def test_partition_that_failed_is_tried_again_and_its_coordinator_begins(
+    fails: str, other_changes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The metadata may not change it for days."""
+    monkeypatch.setattr(pending_partitions, "RETRY_S", 0.002)
+    node, tries, begun = FollowingNode(tmp_path), count(), []
+    node.partitions.pending.on_made.append(lambda image: begun.append(image.offset))
+    node.follow(*topic_records("before", (OTHER,)))
+    part, method = (node.changes._creation, "create") if fails == "creation" else (node.changes._roles, "assign")
+    works = getattr(part, method)
+
+    def fail_thrice(*arguments: Any) -> Any:
+        if next(tries) < 3:
+            raise ZeroDivisionError
+        return works(*arguments)
+
+    monkeypatch.setattr(part, method, fail_thrice)
+    node.follow(*topic_records("a", (OWN,)))
+    for number in range(other_changes):
+        node.follow(*topic_records(f"other-{number}", (OTHER,)))
+    node.calls.clear()
+    assert ("a", 0) in node.partitions.pending
+    await eventually(lambda: begun)
+    assert node.calls == [("made", "a-0")] * (fails == "creation") + [("role", "a-0", OWN)]
+    assert not len(node.partitions.pending) and begun == [node.image.offset]
+    assert caplog.text.count("Traceback") == 1, "a bug that repeats is logged once in a while"
+    node.partitions.pending.stop()
 
 
 def test_topics_whose_configuration_changed_are_reconfigured_after_their_partitions(tmp_path: Path) -> None:

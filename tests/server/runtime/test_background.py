@@ -31,13 +31,9 @@ from odradek.replication.controller.controller import Controller
 from odradek.replication.controller.delegation_tokens import RemoveExpiredTokensRequest
 from odradek.replication.controller.state import Caller
 from odradek.server.controller import metadata_snapshots, snapshotting
-from odradek.server.controller.metadata_batches import (
-    MAX_BATCH_BYTES,
-    RECORDS_PER_BATCH,
-    QuorumVoters,
-    encode_in_batches,
-)
+from odradek.server.controller.metadata_batches import MAX_BATCH_BYTES, RECORDS_PER_BATCH, encode_in_batches
 from odradek.server.controller.metadata_snapshots import list_snapshots, read_snapshot, write_image_snapshot
+from odradek.server.controller.quorum_voters import QuorumVoters
 from odradek.server.coordinators.group_shard_driver import GroupShardDriver
 from odradek.server.endpoints import create_delegation_token as handler
 from odradek.server.replicas.maintenance import LogMaintenance

@@ -1,25 +1,23 @@
-"""Topics: CreateTopics and DeleteTopics."""
+"""CreateTopics: new topics with their ids, their configs and the replicas of their partitions."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import NamedTuple
 
 from ...metadata.internal_topics import CLUSTER_METADATA_TOPIC
 from ...metadata.mirror_keys import MIRROR_TOPIC_ID
-from ...protocol.behaviour_versions import DELETE_TOPICS_WITH_DELETION_DISABLED
 from ...protocol.errors import ErrorCode
-from ...protocol.internal.cluster_metadata import PartitionRecord, RemoveTopicRecord, TopicRecord
+from ...protocol.internal.cluster_metadata import PartitionRecord, TopicRecord
 from ...protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from ...protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 from ...protocol.schema import Message
-from ...protocol.uuids import ZERO_UUID, uuid_from_text
+from ...protocol.uuids import RESERVED_UUIDS, uuid_from_text, uuid_to_text
 from ..random_source import random_uuid
 from .configs import new_topic_configs, shown_topic_configs
 from .partitions import (
@@ -31,7 +29,7 @@ from .partitions import (
 )
 from .placement import place
 from .policies import TopicCreation, violation
-from .result import MAX_PARTITIONS_PER_REQUEST, ApiError, ControllerResult, RequestError, in_own_words
+from .result import MAX_PARTITIONS_PER_REQUEST, ApiError, ControllerResult, RequestError
 from .state import ControllerState
 from .topic_names import check_collision, check_name
 
@@ -53,13 +51,16 @@ def create_topics(state: ControllerState, request: CreateTopicsRequest, version:
     counts = Counter(topic.name for topic in request.topics)
     response = CreateTopicsResponse()
     records: list[Message] = []
+    #: The image does not contain the request's own topics yet.
+    new_ids: set[bytes] = set()
     for topic in request.topics:
         if counts[topic.name] > 1 or topic.name == CLUSTER_METADATA_TOPIC:
             continue
-        made = _created(state, topic, version)
+        made = _created(state, topic, version, new_ids)
         if isinstance(made, ApiError):
             response.topics.append(_error_response(topic.name, made))
         else:
+            new_ids.add(made.result.topic_id)
             response.topics.append(made.result)
             records += made.records
     response.topics += [_error_response(name, error) for name, error in _rejected_by_name(counts)]
@@ -84,7 +85,7 @@ def _error_response(name: str, error: ApiError) -> CreatableTopicResult:
     return CreatableTopicResult(name=name, error_code=error.code, error_message=error.message, configs=[])
 
 
-def _created(state: ControllerState, topic: CreatableTopic, version: int) -> _NewTopic | ApiError:
+def _created(state: ControllerState, topic: CreatableTopic, version: int, new_ids: Set[bytes]) -> _NewTopic | ApiError:
     for check in (_check_absent, _check_name, _check_collision):
         error = check(state, topic)
         if error is not None:
@@ -92,7 +93,7 @@ def _created(state: ControllerState, topic: CreatableTopic, version: int) -> _Ne
     configs = new_topic_configs(state, topic)
     if isinstance(configs, ApiError):
         return configs
-    topic_id = _id_of(state, topic)
+    topic_id = _id_of(state, topic, new_ids)
     if isinstance(topic_id, ApiError):
         return topic_id
     partitions = _assigned(state, topic_id, topic) if topic.assignments else _placed(state, topic_id, topic)
@@ -110,8 +111,8 @@ def _created(state: ControllerState, topic: CreatableTopic, version: int) -> _Ne
     return _NewTopic(result, [TopicRecord(name=topic.name, topic_id=topic_id), *configs, *partitions])
 
 
-def _id_of(state: ControllerState, topic: CreatableTopic) -> bytes | ApiError:
-    """Returns a new id. A mirror has its source's."""
+def _id_of(state: ControllerState, topic: CreatableTopic, new_ids: Set[bytes]) -> bytes | ApiError:
+    """Returns a new id, or for a mirror the id of the source's topic."""
     wanted = next((config.value for config in topic.configs if config.name == MIRROR_TOPIC_ID), None)
     if not wanted:
         return random_uuid(state.rng)
@@ -119,10 +120,26 @@ def _id_of(state: ControllerState, topic: CreatableTopic) -> bytes | ApiError:
         topic_id = uuid_from_text(wanted)
     except ValueError:
         return ApiError(ErrorCode.INVALID_CONFIG, f"{MIRROR_TOPIC_ID} must be the id of a topic.")
+    return _check_reserved(topic_id) or _check_unused(state, topic_id, new_ids) or topic_id
+
+
+def _check_reserved(topic_id: bytes) -> ApiError | None:
+    """A record with such an id would be of no topic, or of the metadata log itself."""
+    if topic_id not in RESERVED_UUIDS:
+        return None
+    message = f"{MIRROR_TOPIC_ID} must be the id of a topic; {uuid_to_text(topic_id)} is a reserved id."
+    return ApiError(ErrorCode.INVALID_CONFIG, message)
+
+
+def _check_unused(state: ControllerState, topic_id: bytes, new_ids: Set[bytes]) -> ApiError | None:
+    text = uuid_to_text(topic_id)
     if state.image.topic_by_id(topic_id) is not None:
-        message = f"A topic with the id {wanted} exists: the source's topic is mirrored already, or is of this cluster."
-        return ApiError(ErrorCode.INVALID_REQUEST, message)
-    return topic_id
+        message = f"A topic with the id {text} exists: the source's topic is mirrored already, or is of this cluster."
+    elif topic_id in new_ids:
+        message = f"Another topic of the request has the id {text}. Create one of them."
+    else:
+        return None
+    return ApiError(ErrorCode.INVALID_REQUEST, message)
 
 
 def _check_absent(state: ControllerState, topic: CreatableTopic) -> ApiError | None:
@@ -237,90 +254,3 @@ def _or_default(state: ControllerState, said: int, key: str) -> int:
     value = state.values.get(key) if said == -1 else said
     assert isinstance(value, int)
     return value
-
-
-def delete_topics(state: ControllerState, request: DeleteTopicsRequest, version: int) -> ControllerResult:
-    """Handles DeleteTopics, by name or, from version 6, by id. A topic named twice, in whatever way, is not deleted."""
-    if state.values.get("delete.topic.enable") is not True:
-        is_known = version in DELETE_TOPICS_WITH_DELETION_DISABLED
-        code = ErrorCode.TOPIC_DELETION_DISABLED if is_known else ErrorCode.INVALID_REQUEST
-        raise RequestError(code, "Topic deletion is disabled.")
-    response = DeleteTopicsResponse()
-    by_id = Counter(t.topic_id for t in request.topics if t.name is None and t.topic_id != ZERO_UUID)
-    by_name = Counter([*request.topic_names, *_named(request)])
-    response.responses += _contradictions(request)
-    response.responses += _duplicates(by_name, by_id)
-    ids = _existing_ids(state, by_id, response)
-    for name in (name for name, count in by_name.items() if count == 1):
-        _add_named(state, name, by_id, ids, response)
-    records: list[Message] = []
-    for topic_id, name in ids.items():
-        error = None
-        if state.rejects_mutation(len(state.image.topics.by_id[topic_id].partitions)):
-            error = in_own_words(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
-        else:
-            records.append(RemoveTopicRecord(topic_id=topic_id))
-        response.responses.append(_deletion(name, topic_id, error))
-    return ControllerResult(records, response)
-
-
-def _named(request: DeleteTopicsRequest) -> list[str]:
-    return [topic.name for topic in request.topics if topic.name is not None and topic.topic_id == ZERO_UUID]
-
-
-def _contradictions(request: DeleteTopicsRequest) -> Iterable[DeletableTopicResult]:
-    for topic in request.topics:
-        if topic.name is None and topic.topic_id == ZERO_UUID:
-            message = "Neither topic name nor id were specified."
-        elif topic.name is not None and topic.topic_id != ZERO_UUID:
-            message = "You may not specify both topic name and topic id."
-        else:
-            continue
-        yield _deletion(topic.name, topic.topic_id, ApiError(ErrorCode.INVALID_REQUEST, message))
-
-
-def _duplicates(by_name: Counter[str], by_id: Counter[bytes]) -> Iterable[DeletableTopicResult]:
-    for name, count in by_name.items():
-        if count > 1:
-            yield _deletion(name, ZERO_UUID, ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
-    for topic_id, count in by_id.items():
-        if count > 1:
-            yield _deletion(None, topic_id, ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic id."))
-
-
-def _existing_ids(state: ControllerState, by_id: Counter[bytes], response: DeleteTopicsResponse) -> dict[bytes, str]:
-    """Returns the existing topics of ids that occur once, with their names; adds the errors of the others to the
-    response.
-    """
-    found: dict[bytes, str] = {}
-    for topic_id in (topic_id for topic_id, count in by_id.items() if count == 1):
-        topic = state.image.topic_by_id(topic_id)
-        if topic is None:
-            response.responses.append(_deletion(None, topic_id, in_own_words(ErrorCode.UNKNOWN_TOPIC_ID)))
-        else:
-            found[topic_id] = topic.name
-    return found
-
-
-def _add_named(
-    state: ControllerState,
-    name: str,
-    by_id: Counter[bytes],
-    ids: dict[bytes, str],
-    response: DeleteTopicsResponse,
-) -> None:
-    topic = state.image.topic(name)
-    if topic is None:
-        error = in_own_words(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        response.responses.append(_deletion(name, ZERO_UUID, error))
-    elif topic.id in by_id:
-        ids.pop(topic.id, None)
-        message = "The provided topic name maps to an ID that was already supplied."
-        response.responses.append(_deletion(name, topic.id, ApiError(ErrorCode.INVALID_REQUEST, message)))
-    else:
-        ids[topic.id] = name
-
-
-def _deletion(name: str | None, topic_id: bytes, error: ApiError | None) -> DeletableTopicResult:
-    code, message = error or (ErrorCode.NONE, None)
-    return DeletableTopicResult(name=name, topic_id=topic_id, error_code=code, error_message=message)

@@ -6,11 +6,9 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...protocol.errors import ErrorCode
-from ...protocol.schema import Message, Request
-from ...replication.controller.controller import error_response
-from ...replication.controller.result import RequestError
+from ...protocol.schema import Message
 from .controller_request import Asked
+from .undecided import not_controller
 
 if TYPE_CHECKING:
     from ...protocol.schema import ResponseCallback
@@ -48,14 +46,6 @@ class WaitingReplies:
         while self._waiting:
             waiting = self._waiting.popleft()
             _respond(waiting.reply, not_controller(*waiting.asked))
-
-
-def not_controller(request: Request, version: int) -> Message:
-    return error_response(request, version, RequestError(ErrorCode.NOT_CONTROLLER))
-
-
-def failed_here(request: Request, version: int) -> Message:
-    return error_response(request, version, RequestError(ErrorCode.UNKNOWN_SERVER_ERROR))
 
 
 def _respond(reply: ResponseCallback, response: Message) -> None:
