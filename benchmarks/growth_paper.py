@@ -34,8 +34,8 @@ from odradek.replication.controller.maintenance import FenceBrokerRequest
 from odradek.replication.controller.result import ControllerResult
 from odradek.server.controller.cluster_view import ClusterView
 from odradek.server.controller.metadata_batches import encode_in_batches, encode_records
-from odradek.server.controller.quorum_voters import QuorumVoters
 from odradek.server.controller.metadata_snapshots import read_snapshot, write_image_snapshot
+from odradek.server.controller.quorum_voters import QuorumVoters
 from odradek.server.endpoints import metadata
 from odradek.server.runtime.sliced_work import STEPS_PER_SLICE, without_gc
 from odradek.server.runtime.turn_budget import SLICE_S

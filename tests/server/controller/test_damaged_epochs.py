@@ -15,7 +15,7 @@ from odradek.server.controller.metadata_opening import _open_quorum_log
 from odradek.storage.files.quorum_state import COPY_NAME, QUORUM_STATE, QuorumState, write_quorum_state
 from odradek.storage.log.epochs import FILE_NAME as EPOCHS_FILE
 
-from tests.server.controller.test_opening_metadata import (
+from tests.server.harness.metadata_logs import (
     CLOCK,
     METADATA_VERSION,
     NODE_ID,

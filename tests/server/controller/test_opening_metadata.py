@@ -31,7 +31,6 @@ from odradek.server.controller.metadata_snapshots import (
     write_snapshot_file,
 )
 from odradek.server.controller.quorum_voters import QuorumVoters
-from odradek.server.runtime.clock import Clock
 from odradek.server.runtime.sliced_work import run_to_completion
 from odradek.server.runtime.thread_pools import ThreadPools
 from odradek.storage.directory import LogDirectory
@@ -43,33 +42,20 @@ from odradek.testing.simulation.disk import Disk
 from odradek.testing.simulation.replacements import Replacements
 
 from tests.server.harness.images import image_with
+from tests.server.harness.metadata_logs import (
+    CLOCK,
+    METADATA_VERSION,
+    NODE_ID,
+    OTHER,
+    config_of,
+    of_several,
+    topic,
+)  # fmt: skip
 from tests.server.harness.quorum_logs import quorum_log_in, voter
 from tests.server.harness.unlocked_directory import unlocked_directory
 
-NODE_ID, OTHER = 3, 4
 TOPIC_ID, OTHER_ID = b"t" * 16, b"o" * 16
-CLOCK = Clock(lambda: 1_700_000_000)
-RECORDS_PER_SEGMENT, METADATA_VERSION = 3, 30
-
-
-def config_of(folder: Path, **properties: str) -> BrokerConfig:
-    return BrokerConfig(
-        {"node.id": str(NODE_ID), "log.dirs": str(folder)}
-        | {key.replace("_", "."): value for key, value in properties.items()}
-    )
-
-
-def of_several(folder: Path) -> BrokerConfig:
-    """Returns the configuration of a controller in a quorum of two."""
-    return config_of(
-        folder, process_roles="broker,controller", controller_listener_names="CONTROLLER",
-        listeners="PLAINTEXT://:9092,CONTROLLER://:9093", controller_quorum_voters=f"{NODE_ID}@here:9093,{OTHER}@there:9093",
-        listener_security_protocol_map="PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-    )  # fmt: skip
-
-
-def topic(name: str) -> TopicRecord:
-    return TopicRecord(name=name, topic_id=name.encode().ljust(16, b"."))
+RECORDS_PER_SEGMENT = 3
 
 
 def written(config: BrokerConfig, count: int) -> Path:
