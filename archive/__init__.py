@@ -10,6 +10,7 @@ the tables of `open_table`. `Replay` is what `odradek replay` runs.
 | `progress_commits.py` | commits of the offsets of tables to groups, for tools that show lag |
 | `sampling.py` | the first records of a table, from which the types of JSON without a schema follow |
 | `rows.py` | records as rows: raw and typed columns, dead-letter records |
+| `values_beyond.py` | JSON values with fields that have no column |
 | `column_types.py`, `column_names.py` | types of columns, and their evolution; names that a table cannot have together |
 | `conforming.py` | values in the type of a column |
 | `store.py` | duties of a store of tables, and its errors; offsets, partitions, files to merge |

@@ -20,9 +20,9 @@ from ..columns.json_texts import texts_of
 Names: TypeAlias = "dict[str, Names] | None"
 
 _STRUCTURES = "select case when json_valid(v) then cast(json_structure(v) as varchar) end as v from rows"
-#: Of values whose fields are as many as they, each structure is read for one value.
+#: Where there are more, as in maps with keys of their own, a structure tells of one value: reading the values costs less.
 _MOST_STRUCTURES = 1_000
-#: What DuckDB says of lists with values of several kinds, and of empty objects; and of nulls.
+#: DuckDB's words for lists with values of several kinds and for empty objects, and that for nulls.
 _UNKNOWN, _NULL = "JSON", "NULL"
 
 
@@ -55,10 +55,17 @@ class ValuesBeyond:
         structures = self._query.rows(_STRUCTURES, sure).dictionary_encode()
         if len(structures.dictionary) > _MOST_STRUCTURES:
             return np.flatnonzero(texts.is_valid().to_numpy(False)).tolist()
-        within = [_is_within(json.loads(one), names) for one in structures.dictionary.to_pylist()]
+        within = [_has_only(one, names) for one in structures.dictionary.to_pylist()]
         is_within = pc.take(pa.array(within, pa.bool_()), structures.indices)
         to_read = pc.and_(texts.is_valid(), pc.invert(pc.fill_null(is_within, False)))
         return np.flatnonzero(to_read.to_numpy(False)).tolist()
+
+
+def _has_only(structure: str, names: Names) -> bool:
+    try:
+        return _is_within(json.loads(structure), names)
+    except RecursionError:
+        return False
 
 
 def _is_within(structure: object, names: Names) -> bool:
