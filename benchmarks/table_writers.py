@@ -28,6 +28,8 @@ from .tree_cpu import TreeCpu
 _HEAP = ("-Xms256M", "-Xmx2G")
 _COMMIT_MS, _DEADLINE_S, _POLL_S = 10_000, 900, 0.5
 _FIELDS = "id bigint, customer string, amount double, note string"
+_SCHEMA = """{"type": "object", "properties": {"id": {"type": "integer"}, "customer": {"type": "string"},
+ "amount": {"type": "number"}, "note": {"type": "string"}}}"""
 _SINK = "sink"
 
 
@@ -64,8 +66,11 @@ class TableWriters:
         self._stack.close()
 
     def runs(self) -> dict[str, Callable[[], None]]:
+        schema = str(self._folder / "order.json")
+        Path(schema).write_text(_SCHEMA)
         return {
-            "archive, columns": lambda: self._archive("--value-format", "json", "--value-schema", "infer"),
+            "archive, columns of a schema": lambda: self._archive("--value-format", "json", "--value-schema", schema),
+            "archive, inferred columns": lambda: self._archive("--value-format", "json", "--value-schema", "infer"),
             "archive, keyed": lambda: self._archive("--key", "key"),
             "connector to Parquet, columns": self._parquet,
             "Iceberg sink of Kafka Connect, columns": self._sink,

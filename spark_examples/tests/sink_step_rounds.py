@@ -12,6 +12,7 @@ partition in the order of the source. With --target apache the broker is Apache 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import random
 import subprocess
@@ -43,6 +44,8 @@ from spark_examples.tests.sink_rounds import PARTITIONS, SOURCE, TARGET, Copying
 #: Records are left to copy behind those of the batches that a round may take.
 _LEFT_BATCHES = 40
 _DEADLINE_S, _SPECULATIVE_S, _READ_S = 600, 1.5, 120
+#: A response to a request that was struck comes within this time, or never.
+_RESPONSE_S = 10
 _EXECUTOR = "CoarseGrainedExecutorBackend"
 _SETTINGS = {
     "spark.speculation": "true",
@@ -99,6 +102,7 @@ class SteppedCopies(CopyingQuery):
         self.kills: Counter[str] = Counter()
         self.moments: Counter[str] = Counter()
         self._is_killed = False
+        self._met_s = math.inf
 
     def run(self, rounds: int, minutes: float) -> int:
         """Returns the number of rounds."""
@@ -130,7 +134,7 @@ class SteppedCopies(CopyingQuery):
         self._is_killed = False
         fault = ProxyFault(MOMENTS[moment], step.api, naming=step.naming, after=step.after)
         self._proxy.strike(fault, lambda: self._kill(kill))
-        self._wait(lambda: fault.count == 1 and self._is_killed, f"{moment} {step.name}")
+        self._wait(lambda: self._has_killed(fault), f"{moment} {step.name}")
         self.kills[kill] += 1
         self.moments[f"{moment} {step.name}"] += 1
         print(f"{kill}, {moment} {step.name}:", end=" ", flush=True)
@@ -140,6 +144,18 @@ class SteppedCopies(CopyingQuery):
             self._start()
         before, self._is_killed = self._batches(), False
         self._wait(lambda: self._batches() > before, "a batch after the kill")
+
+    def _has_killed(self, fault: ProxyFault) -> bool:
+        """Returns whether the kill came. A request whose connection ends before its response brings none: the next one is
+        struck.
+        """
+        if not fault.count:
+            self._met_s = math.inf
+        elif math.isinf(self._met_s):
+            self._met_s = time.monotonic()
+        elif not self._is_killed and time.monotonic() - self._met_s > _RESPONSE_S:
+            fault.count = 0
+        return self._is_killed
 
     def _kill(self, kill: str) -> None:
         """Kills at once, in the thread of the proxy, which holds the request back meanwhile."""
