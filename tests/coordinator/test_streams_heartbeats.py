@@ -224,6 +224,10 @@ def test_reported_offsets_of_tasks_are_kept_by_member(harness: Harness) -> None:
     assert {tuple(task): at for task, at in group.task_end_offsets["a"].items()} == {("0", 1): 9}
     harness.beat("a", 2)
     assert group.task_offsets["a"] and group.task_end_offsets["a"], "a heartbeat without any changes none"
+    odd = [TaskOffset("0", 1 << 30, 1), TaskOffset("0", -1, 1), TaskOffset("none", 0, 1), TaskOffset("0", 1, 7)]
+    harness.beat("a", 2, task_offsets=odd, task_end_offsets=odd)
+    kept = [{tuple(task): at for task, at in of["a"].items()} for of in (group.task_offsets, group.task_end_offsets)]
+    assert kept == [{("0", 1): 7}] * 2, "those of tasks that do not exist would fill the memory"
     harness.beat("a", 2, task_offsets=[])
     assert group.task_offsets["a"] == {} and group.task_end_offsets["a"]
     harness.beat("a", -1)

@@ -260,7 +260,7 @@ def _advance(state: ShardState, message: GroupRequest, request: Request, said: U
     if group.topology is None:
         write_topology(state, group_id, said.topology)
     group.configured, group.is_outdated = said.configured, False
-    _remember_offsets(group, request)
+    _remember_offsets(group, request, said.configured)
     _update_epoch(state, group, said)
     if was_empty:
         _delay_first(state, group, now_ms)
@@ -278,13 +278,19 @@ def _advance(state: ShardState, message: GroupRequest, request: Request, said: U
     return response
 
 
-def _remember_offsets(group: StreamsGroup, request: Request) -> None:
+def _remember_offsets(group: StreamsGroup, request: Request, configured: ConfiguredTopology) -> None:
+    """Keeps those of tasks that exist: a client decides how many it reports, and they stay in memory."""
+    counts = {name: one.task_count for name, one in configured.subtopologies.items()}
     for reported, known in (
         (request.task_offsets, group.task_offsets),
         (request.task_end_offsets, group.task_end_offsets),
     ):
         if reported is not None:
-            known[request.member_id] = {TaskId(one.subtopology_id, one.partition): one.offset for one in reported}
+            known[request.member_id] = {
+                TaskId(one.subtopology_id, one.partition): one.offset
+                for one in reported
+                if 0 <= one.partition < counts.get(one.subtopology_id, 0)
+            }
 
 
 def _update_epoch(state: ShardState, group: StreamsGroup, said: Understood) -> None:
