@@ -13,7 +13,7 @@ from ..admin.log_directories import BrokerDirectories, describe_log_dirs
 from ..admin.log_offsets import list_offsets, partition_offsets
 from ..admin.nodes import describe_cluster
 from ..admin.readings import replica_sizes
-from ..admin.topics import described_topics
+from ..admin.topics import described_topics, existing_topics
 from ..admin.topics import list_topics as listed_topics
 from ..client.error_kinds import ErrorKind
 from ..client.properties import store_settings
@@ -38,6 +38,8 @@ LEAST_FETCH_BYTES = 1
 _MAX_WAIT_MS = 500
 #: Limit of the time without a record while a leader is elected or a broker starts.
 PATIENCE_S, _PAUSE_S = 30.0, 0.2
+#: Limit of that time where a broker says that the topic was created again: its metadata may be old.
+_ANOTHER_ID_S = 2.0
 
 #: The response has no partition, because it exceeds a quota.
 _THROTTLED = ErrorCode.THROTTLING_QUOTA_EXCEEDED
@@ -150,8 +152,16 @@ class Cluster:
                 return found
             if code is _THROTTLED:
                 continue  # the time was waited
+            if code is ErrorCode.UNKNOWN_TOPIC_ID and self._has_another_id(split):
+                deadline = min(deadline, time.monotonic() + _ANOTHER_ID_S)
             time.sleep(_PAUSE_S)
             self._leaders.clear()
+
+    def _has_another_id(self, split: Split) -> bool:
+        """Whether the split's topic was deleted and its name is that of another one, by a broker."""
+        with explained():
+            found = existing_topics(self._admin.impatient, [split.topic])
+        return bool(found) and split.topic_id is not None and found[0].id_in_requests != split.topic_id
 
     def _fetched(self, split: Split, offset: int, most_bytes: int) -> PartitionData:
         known = self._leaders.get((split.topic, split.partition))

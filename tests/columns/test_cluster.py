@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import pickle
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,9 +25,10 @@ from odradek.columns import (
     read_split,
     scan,
 )
-from odradek.columns.cluster import Cluster
+from odradek.columns.cluster import PATIENCE_S, Cluster
 from odradek.columns.readers import open_split
 from odradek.columns.split_reader import ReadOptions
+from odradek.protocol.errors import ErrorCode
 from odradek.protocol.messages.alter_client_quotas import AlterClientQuotasRequest, EntryDataRequest, OpData
 from odradek.protocol.messages.fetch import PartitionData
 from odradek.protocol.messages.quota_entities import EntityData
@@ -157,6 +159,20 @@ def test_topic_that_is_created_again_is_read_by_its_new_id(world: World) -> None
             assert rows == count
             with contextlib.closing(KafkaAdminClient(bootstrap_servers=address)) as admin:
                 admin.delete_topics(["again"])
+
+
+def test_split_of_a_topic_that_was_created_again_fails_within_seconds(world: World) -> None:
+    address = world.broker.bootstrap_servers
+    world.create("replaced")
+    world.fill("replaced", 10, 1)
+    (split,) = fetched(scan("replaced", bootstrap_servers=address)).splits
+    with contextlib.closing(KafkaAdminClient(bootstrap_servers=address)) as admin:
+        admin.delete_topics(["replaced"])
+    world.create("replaced")
+    began = time.monotonic()
+    with contextlib.closing(Cluster({"bootstrap.servers": address})) as cluster:
+        assert cluster.fetch(split, 0).error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    assert time.monotonic() - began < PATIENCE_S / 2
 
 
 def test_newest_records_come_through_the_broker(world: World) -> None:
