@@ -38,7 +38,7 @@ LEAST_FETCH_BYTES = 1
 _MAX_WAIT_MS = 500
 #: Limit of the time without a record while a leader is elected or a broker starts.
 PATIENCE_S, _PAUSE_S = 30.0, 0.2
-#: Limit of that time where a broker says that the topic was created again: its metadata may be old.
+#: Limit of that time where a broker has another topic of the name: its metadata may be old.
 _ANOTHER_ID_S = 2.0
 
 #: The response has no partition, because it exceeds a quota.

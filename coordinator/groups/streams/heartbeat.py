@@ -279,7 +279,7 @@ def _advance(state: ShardState, message: GroupRequest, request: Request, said: U
 
 
 def _remember_offsets(group: StreamsGroup, request: Request, configured: ConfiguredTopology) -> None:
-    """Keeps those of tasks that exist: a client decides how many it reports, and they stay in memory."""
+    """Keeps those of tasks that exist: a client decides how many it reports, and each stays in memory."""
     counts = {name: one.task_count for name, one in configured.subtopologies.items()}
     for reported, known in (
         (request.task_offsets, group.task_offsets),
